@@ -1,0 +1,1 @@
+"""What a notebook imports: checks, pictures and the numbers of the running example."""

@@ -1,0 +1,49 @@
+"""What a graded cell calls: comparisons whose messages say what to do, and seeded random numbers."""
+
+import hashlib
+import os
+
+import torch
+from torch import Tensor
+
+
+def check_close(got: object, expected: Tensor, what: str, rtol: float = 1e-4, atol: float = 1e-5) -> None:
+    """Compare a tensor with the expected one.
+
+    Args:
+        got: what the student's code returned.
+        expected: tensor of any shape.
+        what: what was computed, in words or code, e.g. ``"softmax(x, dim=-1)"``.
+
+    Raises:
+        AssertionError: another type, shape or value; the message shows both, to four decimals.
+    """
+    if not isinstance(got, Tensor):
+        raise AssertionError(f"{what} should be a tensor of shape {shape(expected)}, but it is a {type(got).__name__}.")
+    if got.shape != expected.shape:
+        raise AssertionError(f"{what} should have shape {shape(expected)}, but it has shape {shape(got)}.")
+    if got.dtype != expected.dtype:
+        raise AssertionError(f"{what} should have dtype {expected.dtype}, but it has dtype {got.dtype}.")
+    if not torch.allclose(got, expected, rtol=rtol, atol=atol):
+        difference = (got - expected).abs()
+        raise AssertionError(
+            f"{what} is not right.\nexpected:\n{show(expected)}\ngot:\n{show(got)}\n"
+            f"largest difference: {difference.max().item():.4g}"
+        )
+
+
+def generator(name: str) -> torch.Generator:
+    """A random generator that depends on `name` and on the grader's seed (COURSE_SEED in the environment)."""
+    seed = hashlib.sha256(f"{os.environ.get('COURSE_SEED', '')}/{name}".encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(seed[:6], "big"))
+
+
+def shape(tensor: Tensor) -> str:
+    return str(tuple(tensor.shape))
+
+
+def show(tensor: Tensor) -> str:
+    """A tensor in plain numbers, long ones shortened."""
+    with torch.no_grad():
+        text = str(tensor.detach().to("cpu", torch.float64).round(decimals=4).add(0.0).tolist())
+    return text if len(text) <= 600 else text[:600] + " …"
