@@ -1,0 +1,35 @@
+# make course: publish everything and grade a sample class.  make test: all checks.
+PYTHON ?= python3
+RUN := .venv/bin/python
+
+.DEFAULT_GOAL := help
+.PHONY: help setup course publish sample test lint requirements clean
+
+help:  ## Show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+setup:  ## Make .venv with what requirements.txt pins
+	@$(PYTHON) autograder/environment.py
+
+course: publish sample  ## Publish the course and grade a sample class (the main job)
+
+publish: setup  ## Reference package, student notebooks, site
+	@$(RUN) -m autograder publish
+
+sample: publish  ## Grade the sample class that is made from each chapter
+	@$(RUN) -m autograder audit
+
+test: lint publish  ## Run all tests
+	@$(RUN) -m pytest
+
+lint: setup  ## Style and types
+	@$(RUN) -m ruff check .
+	@$(RUN) -m mypy
+
+requirements: setup  ## Compile requirements.txt from requirements.in
+	@$(RUN) -m piptools compile --quiet --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
+		--no-emit-options --strip-extras --annotation-style=line --allow-unsafe --output-file=requirements.txt requirements.in
+	@sed -i "s/+cpu//" requirements.txt  # a local build of PyTorch must not be asked for by name
+
+clean:  ## Remove everything that was built (marks and submissions stay)
+	rm -rf _build mytransformer solutions/*/*.ipynb

@@ -1,0 +1,218 @@
+"""Derive everything from `solutions/`: reference package, student notebooks, pages, site."""
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from nbformat import NotebookNode
+from nbgrader.apps import NbGraderAPI
+from nbgrader.preprocessors import ClearHiddenTests, ClearSolutions
+from traitlets.config import Config, PyFileConfigLoader
+
+from autograder.export import export
+from autograder.layout import Chapter, Course, here
+from autograder.portable import Portable, SourceError
+from autograder.source import Source, instructor_notebook, page_notebook, read
+
+Report = Callable[[str], None]
+
+
+class PublishError(RuntimeError):
+    """A chapter or the site could not be built. The message says where and why."""
+
+
+def publish(course: Course, report: Report, site: bool = True) -> bool:
+    """Bring everything that is derived from the sources up to date.
+
+    Args:
+        course: the checkout.
+        report: called with one line whenever something is about to be built.
+        site: whether to build the site as well.
+
+    Returns:
+        Whether anything had to be built.
+
+    Raises:
+        SourceError, PublishError: with the file and the reason. What was built before stays usable.
+    """
+    sources = [read(chapter) for chapter in course.chapters]
+    for source in sources:
+        _write(source.chapter.instructor_notebook, instructor_notebook(source, Portable(course)))
+    changed = _export(course)
+    for source in sources:
+        chapter = source.chapter
+        if _is_current(course, chapter.id, _chapter_inputs(chapter), _chapter_outputs(chapter)):
+            continue
+        changed = True
+        report(f"{chapter.id}: releasing the student notebook")
+        release(course, chapter)
+        report(f"{chapter.id}: running the solutions for the page")
+        _write(chapter.page, _executed_page(course, source))
+        _stamp(course, chapter.id, _chapter_inputs(chapter), _chapter_outputs(chapter))
+    if site and not _is_current(course, "site", _site_inputs(course), _site_outputs(course)):
+        changed = True
+        report("building the site")
+        _build_site(course)
+        _stamp(course, "site", _site_inputs(course), _site_outputs(course))
+    return changed
+
+
+def nbgrader_config(course: Course) -> Config:
+    """The settings of `nbgrader_config.py`, for any course folder."""
+    config = PyFileConfigLoader("nbgrader_config.py", path=str(here().root / "autograder")).load_config()
+    config.CourseDirectory.root = str(course.root)
+    config.CourseDirectory.db_url = course.gradebook
+    return config
+
+
+def release(course: Course, chapter: Chapter) -> None:
+    """`nbgrader generate_assignment`: the student notebook, and the assignment in the gradebook."""
+    course.grading.mkdir(parents=True, exist_ok=True)
+    config = nbgrader_config(course)
+    config.NbGraderAPI.logfile = ""
+    api = NbGraderAPI(config=config)
+    api.log.setLevel(logging.ERROR)
+    result = api.generate_assignment(chapter.id, force=True)
+    if not result["success"]:
+        advice = ""
+        if "submissions associated" in result["log"] + result["error"]:
+            advice = (
+                f"\nThe gradebook holds marks for an earlier version of {chapter.id}. Export them with "
+                f"`nbgrader export`, then remove them: `nbgrader db assignment remove {chapter.id} --force`."
+            )
+        raise PublishError(f"nbgrader could not release {chapter.id}:\n{result['log']}{result['error']}{advice}")
+
+
+def _export(course: Course) -> bool:
+    """The reference package; untouched when it would not change."""
+    notebooks = [chapter.instructor_notebook for chapter in course.chapters]
+    origin = {c.instructor_notebook: str(c.source.relative_to(course.root)) for c in course.chapters}
+    with tempfile.TemporaryDirectory() as temporary:
+        fresh = Path(temporary) / course.package.name
+        export(notebooks, fresh, origin)
+        if _contents(fresh) == _contents(course.package):
+            return False
+        shutil.rmtree(course.package, ignore_errors=True)
+        shutil.copytree(fresh, course.package)
+    return True
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("*.py")}
+
+
+def _executed_page(course: Course, source: Source) -> NotebookNode:
+    """Run the page with the solutions, then take solutions and hidden tests out and keep the outputs."""
+    notebook = page_notebook(source)
+    path = os.pathsep.join(filter(None, [str(course.root), str(here().root), os.environ.get("PYTHONPATH")]))
+    client = NotebookClient(notebook, timeout=600, kernel_name="python3", store_widget_state=False, record_timing=False)
+    client.extra_arguments = ["--log-level=ERROR"]
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            client.resources["metadata"] = {"path": folder}
+            client.execute(env={**os.environ, "PYTHONPATH": path})
+    except CellExecutionError as error:
+        raise PublishError(f"{source.chapter.source}: a cell fails with the reference solutions.\n{error}") from error
+    config = nbgrader_config(course)
+    for preprocessor in (ClearSolutions(config=config), ClearHiddenTests(config=config)):
+        notebook, _ = preprocessor.preprocess(notebook, {})
+    notebook.metadata.pop("widgets", None)
+    return notebook
+
+
+def _build_site(course: Course) -> None:
+    command = [sys.executable, "-m", "jupyter_book", "build", ".", "-W", "-n", "--keep-going", "--path-output", "."]
+    finished = subprocess.run(command, cwd=course.root, capture_output=True, text=True, check=False)
+    if finished.returncode:
+        log = course.build / "site.log"
+        log.parent.mkdir(exist_ok=True)
+        log.write_text(finished.stdout + finished.stderr, encoding="utf-8")
+        problems = [
+            line for line in log.read_text(encoding="utf-8").splitlines() if "WARNING" in line or "ERROR" in line
+        ]
+        raise PublishError("The site was not built:\n" + "\n".join(problems[:20]) + f"\nThe whole log is in {log}.")
+
+
+def _write(path: Path, notebook: NotebookNode) -> None:
+    """Write a notebook at once or not at all; an equal file is left alone."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = nbformat.writes(notebook, version=4) + "\n"
+    if path.is_file() and path.read_text(encoding="utf-8") == text:
+        return
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
+def _files(folder: Path, *patterns: str) -> list[Path]:
+    return [path for pattern in patterns for path in sorted(folder.rglob(pattern)) if "__pycache__" not in path.parts]
+
+
+def _chapter_inputs(chapter: Chapter) -> list[Path]:
+    """What a chapter's notebook and page depend on."""
+    root, code = chapter.course.root, here().root
+    publishing = ["source", "portable", "quiz", "publish", "nbgrader_config"]
+    return [
+        *_files(chapter.folder, "*.md", "*.yml"),
+        *_files(code / "course", "*.py", "*.json"),
+        *_files(chapter.course.package, "*.py"),
+        *(code / "autograder" / f"{name}.py" for name in publishing),
+        *(
+            path
+            for name in ("_config.yml", "book/references.bib", "requirements.txt")
+            if (path := root / name).is_file()
+        ),
+    ]
+
+
+def _chapter_outputs(chapter: Chapter) -> list[Path]:
+    return [chapter.student_notebook, chapter.page]
+
+
+def _site_inputs(course: Course) -> list[Path]:
+    pages = [path for chapter in course.chapters for path in (chapter.page, chapter.student_notebook)]
+    book = [path for path in _files(course.root / "book", "*") if path.is_file()]
+    return [*pages, *book, *(course.root / name for name in ("_config.yml", "_toc.yml", "requirements.txt"))]
+
+
+def _site_outputs(course: Course) -> list[Path]:
+    return [course.site / "index.html", *(course.site / "chapters" / c.id / f"{c.name}.html" for c in course.chapters)]
+
+
+def _digest(paths: Iterable[Path]) -> str:
+    """One digest over names and contents; a missing file counts as missing."""
+    total = hashlib.sha256()
+    for path in paths:
+        total.update(str(path).encode() + b"\0")
+        total.update(hashlib.sha256(path.read_bytes()).digest() if path.is_file() else b"missing")
+    return total.hexdigest()
+
+
+def _stamp_path(course: Course, name: str) -> Path:
+    return course.build / "stamps" / f"{name}.json"
+
+
+def _is_current(course: Course, name: str, inputs: list[Path], outputs: list[Path]) -> bool:
+    stamp = _stamp_path(course, name)
+    if not stamp.is_file() or not all(path.is_file() for path in outputs):
+        return False
+    return json.loads(stamp.read_text()) == {"inputs": _digest(inputs), "outputs": _digest(outputs)}
+
+
+def _stamp(course: Course, name: str, inputs: list[Path], outputs: list[Path]) -> None:
+    stamp = _stamp_path(course, name)
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    stamp.write_text(json.dumps({"inputs": _digest(inputs), "outputs": _digest(outputs)}))
+
+
+__all__ = ["PublishError", "SourceError", "nbgrader_config", "publish", "release"]

@@ -1,0 +1,36 @@
+"""The numbers of the running examples. Only inputs are stored (`examples.json`); what follows from them is computed."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+STORED = json.loads((Path(__file__).parent / "examples.json").read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence, its embeddings (one row a token) and the projections of one attention head (`x @ w_q`)."""
+
+    tokens: list[str]
+    x: Tensor
+    w_q: Tensor
+    w_k: Tensor
+    w_v: Tensor
+    printed: dict[str, Tensor]  # as the lecture prints them, to compare with
+
+
+def lucas(dtype: torch.dtype = torch.float64) -> Sentence:
+    """ "Lucas will travel in December", the sentence of the INF721 lecture notes."""
+    stored = STORED["lucas"]
+    inputs = {name: torch.tensor(stored[name], dtype=dtype) for name in ("x", "w_q", "w_k", "w_v")}
+    printed = {name: torch.tensor(matrix, dtype=dtype) for name, matrix in stored["printed"].items()}
+    return Sentence(tokens=list(stored["tokens"]), **inputs, printed=printed)
+
+
+def thinking_machines(dtype: torch.dtype = torch.float64) -> tuple[Tensor, int]:
+    """The dot products of the query of "Thinking" with the keys of "Thinking" and "Machines", and d_k."""
+    stored = STORED["thinking_machines"]
+    return torch.tensor(stored["scores"], dtype=dtype), stored["d_k"]

@@ -1,0 +1,153 @@
+"""How pictures and tables look in every chapter. Each function draws one figure and returns nothing."""
+
+from collections.abc import Sequence
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.patches import FancyArrowPatch, Rectangle
+from torch import Tensor
+
+FONT = 10
+INK = "#1a1a1a"
+COLOURS = ["#0b5394", "#b45f06", "#38761d", "#741b47"]  # each at least 4.5:1 on white
+LINES = ["-", "--", "-.", ":"]
+
+
+def table(matrix: Tensor, rows: Sequence[str], columns: Sequence[str] | None = None, decimals: int = 2) -> None:
+    """Print a matrix with a name before each row (and above each column)."""
+    cells = [[f"{number:.{decimals}f}" for number in row] for row in matrix.detach().tolist()]
+    label = max(len(name) for name in rows)
+    width = max([len(cell) for row in cells for cell in row] + [len(name) for name in columns or []])
+    if columns is not None:
+        print(" " * label, *(name.rjust(width) for name in columns), sep="  ")
+    for name, row in zip(rows, cells, strict=True):
+        print(name.ljust(label), *(cell.rjust(width) for cell in row), sep="  ")
+
+
+def heat_map(
+    matrix: Tensor,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    title: str,
+    row_label: str = "",
+    column_label: str = "",
+    decimals: int = 2,
+    marked: Tensor | None = None,
+) -> None:
+    """A matrix as coloured cells with their values.
+
+    Args:
+        matrix: (rows, columns).
+        marked: boolean, same shape; True draws a thick frame round the cell.
+    """
+    values = matrix.detach().double()
+    low, high = values.min().item(), values.max().item()
+    span = (high - low) or 1.0
+    figure, axes = canvas(1.9 + 0.95 * len(columns), 1.6 + 0.55 * len(rows))
+    axes.imshow(values, cmap="Blues", vmin=low - 0.05 * span, vmax=high + 0.15 * span, aspect="auto")
+    for i, row in enumerate(values.tolist()):
+        for j, value in enumerate(row):
+            colour = "white" if (value - low) / span > 0.6 else INK
+            axes.text(j, i, f"{value:.{decimals}f}", ha="center", va="center", fontsize=FONT, color=colour)
+            if marked is not None and marked[i, j]:
+                frame = (j - 0.46, i - 0.44)
+                axes.add_patch(Rectangle(frame, 0.92, 0.88, fill=False, edgecolor="#c00000", linewidth=2.5))
+    axes.set_xticks(range(len(columns)), columns)
+    axes.set_yticks(range(len(rows)), rows)
+    axes.tick_params(length=0, labelsize=FONT)
+    axes.spines[:].set_visible(False)
+    finish(axes, title, column_label, row_label)
+
+
+def lines(
+    x: Sequence[float],
+    curves: dict[str, Sequence[float]],
+    title: str,
+    x_label: str,
+    y_label: str,
+    log_x: bool = False,
+    log_y: bool = False,
+) -> None:
+    """One line for each entry of `curves`, told apart by colour, dash and marker."""
+    figure, axes = canvas(6.0, 3.6)
+    for (name, y), colour, dash, marker in zip(curves.items(), COLOURS, LINES, "osd^", strict=False):
+        axes.plot(x, y, dash, color=colour, marker=marker, markersize=5, linewidth=1.8, label=name)
+    if log_x:
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(x, [str(value) for value in x])
+        axes.minorticks_off()
+    if log_y:
+        axes.set_yscale("log")
+    axes.grid(color="#d9d9d9", linewidth=0.6)
+    axes.legend(fontsize=FONT, frameon=False)
+    axes.tick_params(labelsize=FONT)
+    finish(axes, title, x_label, y_label)
+
+
+def grids(matrices: Sequence[tuple[str, int, int]], signs: Sequence[str], title: str) -> None:
+    """Matrices drawn as grids of cells, side by side, with `signs` between them.
+
+    Args:
+        matrices: name, rows and columns of each.
+    """
+    figure, axes = canvas(1.2 * len(matrices) + 0.5 * sum(columns for _, _, columns in matrices), 2.6)
+    left, middle = 0.0, 1.5
+    for index, (name, rows, columns) in enumerate(matrices):
+        for i in range(rows):
+            for j in range(columns):
+                cell = (left + j, middle + rows / 2 - i - 1)
+                axes.add_patch(Rectangle(cell, 1, 1, facecolor="#cfe2f3", edgecolor=INK, linewidth=1))
+        axes.text(left + columns / 2, middle + 1.7, name, ha="center", va="bottom", fontsize=FONT + 1, color=INK)
+        axes.text(left + columns / 2, middle - 1.7, f"{rows} × {columns}", ha="center", va="top", fontsize=FONT, color=INK)
+        left += columns + 0.9
+        if index < len(signs):
+            axes.text(left, middle, signs[index], ha="center", va="center", fontsize=FONT + 4, color=INK)
+        left += 0.9
+    axes.set_xlim(-0.3, left - 1.3)
+    axes.set_ylim(-1.2, 4.0)
+    axes.set_aspect("equal")
+    axes.axis("off")
+    finish(axes, title)
+
+
+def flow(
+    boxes: dict[str, tuple[float, float, str]],
+    arrows: Sequence[tuple[str, str]],
+    title: str,
+    size: tuple[float, float] = (7.0, 4.6),
+) -> None:
+    """Boxes joined by arrows.
+
+    Args:
+        boxes: key → (x, y, text), with x and y of the middle between 0 and 1.
+        arrows: pairs of keys, from and to.
+    """
+    figure, axes = canvas(*size)
+    drawn = {
+        key: axes.text(
+            x, y, text, ha="center", va="center", fontsize=FONT, color=INK,
+            bbox={"boxstyle": "round,pad=0.45", "facecolor": "#e8f0fa", "edgecolor": COLOURS[0]},
+        )
+        for key, (x, y, text) in boxes.items()
+    }  # fmt: skip
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1)
+    axes.axis("off")
+    for start, end in arrows:
+        arrow = FancyArrowPatch(
+            boxes[start][:2], boxes[end][:2], patchA=drawn[start].get_bbox_patch(), patchB=drawn[end].get_bbox_patch(),
+            arrowstyle="-|>", mutation_scale=14, color=INK, linewidth=1.2, shrinkA=2, shrinkB=2,
+        )  # fmt: skip
+        axes.add_patch(arrow)
+    finish(axes, title)
+
+
+def canvas(width: float, height: float) -> tuple[plt.Figure, Axes]:
+    """White on purpose: dark pages keep the contrast that the colours were chosen for."""
+    return plt.subplots(figsize=(width, height), facecolor="white", layout="constrained")
+
+
+def finish(axes: Axes, title: str, x_label: str = "", y_label: str = "") -> None:
+    axes.set_title(title, fontsize=FONT + 1, color=INK)
+    axes.set_xlabel(x_label, fontsize=FONT, color=INK)
+    axes.set_ylabel(y_label, fontsize=FONT, color=INK)
