@@ -104,13 +104,14 @@ def _owner(path: PurePosixPath, chapter: Chapter) -> str | None:
 
 def _choose(student: str, files: list[_File], chapter: Chapter) -> Submission:
     notebooks = [file for file in files if file.path.suffix == ".ipynb"]
-    exact = [file for file in notebooks if file.path.name == f"{chapter.name}.ipynb"]
+    exact = [file for file in notebooks if file.path.name == f"{chapter.name}.ipynb" or len(file.path.parts) == 1]
     found = exact or notebooks
     names = ", ".join(str(file.path) for file in found or files)
     if not found:
         return Submission(student, names, problem=f"There is no notebook, only {names}.")
     if len(found) > 1:
-        return Submission(student, names, problem=f"There are {len(found)} notebooks for one student: {names}. Leave one.")
+        problem = f"There are {len(found)} notebooks for one student: {names}. Leave one."
+        return Submission(student, names, problem=problem)
     return Submission(student, names, content=found[0].content)
 
 

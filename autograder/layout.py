@@ -57,6 +57,7 @@ class Course:
     """
 
     root: Path
+    grading_folder: Path | None = None  # by default `autograder/`
 
     @property
     def build(self) -> Path:
@@ -74,7 +75,7 @@ class Course:
     @property
     def grading(self) -> Path:
         """Submissions, graded notebooks, feedback, reports and the gradebook."""
-        return self.root / "autograder"
+        return self.grading_folder or self.root / "autograder"
 
     @property
     def gradebook(self) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ASIDES = {"note": "Note", "tip": "Tip", "warning": "Warning", "important": "Important"}
 DIRECTIVE = re.compile(r"^\{([\w:-]+)\}\s*(.*)$")
-ROLE = re.compile(r"\{([a-z]+(?::[a-z]+)?)\}`([^`]+)`")
+ROLE_OR_CODE = re.compile(r"\{(?P<role>[a-z]+(?::[a-z]+)?)\}`(?P<content>[^`]+)`|(?P<ticks>`+)[\s\S]+?(?P=ticks)")
 PARSER = MarkdownIt("commonmark").enable("table").use(colon_fence_plugin).use(dollarmath_plugin)
 
 
@@ -97,7 +97,7 @@ class Portable:
         raise SourceError(f"the directive {{{kind}}} is not one of those that CONTRIBUTING.md lists")
 
     def _roles(self, text: str) -> str:
-        return ROLE.sub(lambda match: self._role(match[1], match[2]), text)
+        return ROLE_OR_CODE.sub(lambda m: self._role(m["role"], m["content"]) if m["role"] else m[0], text)
 
     def _role(self, name: str, content: str) -> str:
         if name in ("cite:p", "cite:t"):

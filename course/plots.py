@@ -44,14 +44,15 @@ def heat_map(
     low, high = values.min().item(), values.max().item()
     span = (high - low) or 1.0
     figure, axes = canvas(1.9 + 0.95 * len(columns), 1.6 + 0.55 * len(rows))
-    axes.imshow(values, cmap="Blues", vmin=low - 0.05 * span, vmax=high + 0.15 * span, aspect="auto")
+    image = axes.imshow(values, cmap="Blues", vmin=low - 0.05 * span, vmax=high + 0.15 * span, aspect="auto")
     for i, row in enumerate(values.tolist()):
         for j, value in enumerate(row):
-            colour = "white" if (value - low) / span > 0.6 else INK
+            colour = "white" if luminance(image.to_rgba(value)) < 0.25 else INK
             axes.text(j, i, f"{value:.{decimals}f}", ha="center", va="center", fontsize=FONT, color=colour)
             if marked is not None and marked[i, j]:
                 frame = (j - 0.46, i - 0.44)
-                axes.add_patch(Rectangle(frame, 0.92, 0.88, fill=False, edgecolor="#c00000", linewidth=2.5))
+                for edge, width in [("white", 5.5), ("#c00000", 2.5)]:  # white keeps the red apart from dark cells
+                    axes.add_patch(Rectangle(frame, 0.92, 0.88, fill=False, edgecolor=edge, linewidth=width))
     axes.set_xticks(range(len(columns)), columns)
     axes.set_yticks(range(len(rows)), rows)
     axes.tick_params(length=0, labelsize=FONT)
@@ -151,3 +152,9 @@ def finish(axes: Axes, title: str, x_label: str = "", y_label: str = "") -> None
     axes.set_title(title, fontsize=FONT + 1, color=INK)
     axes.set_xlabel(x_label, fontsize=FONT, color=INK)
     axes.set_ylabel(y_label, fontsize=FONT, color=INK)
+
+
+def luminance(colour: Sequence[float]) -> float:
+    """Relative luminance of an RGB colour as in WCAG: 0 is black, 1 is white."""
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour[:3])
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -15,7 +15,7 @@ FIELDS = {"id", "class", "chapter", "items", "title", "printed", "right"}
 
 
 def load(file: Path) -> dict:
-    """`classes`, `documents`, `chapters` and `errata`. Raises `ValueError` where an erratum is incomplete or doubled."""
+    """`classes`, `chapters` and `errata`. Raises `ValueError` where an erratum is incomplete or doubled."""
     data = yaml.safe_load(file.read_text(encoding="utf-8"))
     seen = set()
     for erratum in data["errata"]:

@@ -14,23 +14,23 @@ QUESTION = {"id", "stem", "multiple", "options"}
 OPTION = {"label", "text", "right", "why"}
 
 
-class quiz_question(nodes.General, nodes.Element):  # noqa: N801 (docutils names a node's visitor after its class)
+class quiz_question(nodes.General, nodes.Element):
     """Holds a stem, options, the line for the result, and the reasons."""
 
 
-class quiz_stem(nodes.General, nodes.Element):  # noqa: N801
+class quiz_stem(nodes.General, nodes.Element):
     pass
 
 
-class quiz_option(nodes.General, nodes.Element):  # noqa: N801
+class quiz_option(nodes.General, nodes.Element):
     pass
 
 
-class quiz_reasons(nodes.General, nodes.Element):  # noqa: N801
+class quiz_reasons(nodes.General, nodes.Element):
     pass
 
 
-class quiz_reason(nodes.General, nodes.Element):  # noqa: N801
+class quiz_reason(nodes.General, nodes.Element):
     pass
 
 
@@ -40,14 +40,14 @@ def check(questions: object) -> list[dict]:
         raise ValueError("a quiz is a list of questions")
     seen = set()
     for question in questions:
-        if not isinstance(question, dict) or not QUESTION <= set(question):
+        if not isinstance(question, dict) or not set(question) >= QUESTION:
             raise ValueError(f"a question has the fields {sorted(QUESTION)}, got {question!r:.120}")
         name, options = question["id"], question["options"]
         if name in seen:
             raise ValueError(f"question {name!r} occurs twice")
         seen.add(name)
         for option in options:
-            if not isinstance(option, dict) or not OPTION <= set(option):
+            if not isinstance(option, dict) or not set(option) >= OPTION:
                 raise ValueError(f"question {name!r}: an option has the fields {sorted(OPTION)}, got {option!r:.120}")
         right = sum(bool(option["right"]) for option in options)
         if right == 0 or (right > 1 and not question["multiple"]):
@@ -80,9 +80,7 @@ class Quiz(SphinxDirective):
         box += self.parse(question["stem"], quiz_stem(anchor=anchor))
         for option in question["options"]:
             shared = {"anchor": anchor, "label": str(option["label"]), "right": bool(option["right"])}
-            box += self.parse(
-                option["text"], quiz_option(multiple=bool(question["multiple"]), **shared), inline=True
-            )
+            box += self.parse(option["text"], quiz_option(multiple=bool(question["multiple"]), **shared), inline=True)
         reasons = quiz_reasons(anchor=anchor)
         for option in question["options"]:
             shared = {"anchor": anchor, "label": str(option["label"]), "right": bool(option["right"])}

@@ -20,7 +20,7 @@ class Exercise(SphinxDirective):
         return [box]
 
 
-class hint(nodes.General, nodes.Element):  # noqa: N801 (docutils names a node's visitor after its class)
+class hint_box(nodes.General, nodes.Element):
     """One level of help, closed until the reader opens it."""
 
 
@@ -29,7 +29,7 @@ class Hint(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         self.assert_has_content()
-        box = hint()
+        box = hint_box()
         self.state.nested_parse(self.content, self.content_offset, box)
         return [box]
 
@@ -40,27 +40,27 @@ class NumberHints(SphinxTransform):
     default_priority = 500
 
     def apply(self) -> None:
-        for first in list(self.document.findall(hint)):
+        for first in list(self.document.findall(hint_box)):
             if "number" in first:
                 continue
             row = [first]
-            while isinstance(following := row[-1].next_node(descend=False, siblings=True), hint):
+            while isinstance(following := row[-1].next_node(descend=False, siblings=True), hint_box):
                 row.append(following)
             for number, box in enumerate(row, 1):
                 box["number"], box["of"] = number, len(row)
 
 
-def visit_hint(self, node: hint) -> None:
+def visit_hint(self, node: hint_box) -> None:
     summary = f"Hint {node['number']} of {node['of']}" if node["of"] > 1 else "Hint"
     self.body.append(f'<details class="hint"><summary>{summary}</summary>\n')
 
 
-def depart_hint(self, node: hint) -> None:
+def depart_hint(self, node: hint_box) -> None:
     self.body.append("</details>\n")
 
 
 def setup(app: Sphinx) -> dict:
-    app.add_node(hint, html=(visit_hint, depart_hint))
+    app.add_node(hint_box, html=(visit_hint, depart_hint))
     app.add_directive("exercise", Exercise, override=True)
     app.add_directive("hint", Hint, override=True)  # instead of docutils' own admonition
     app.add_transform(NumberHints)

@@ -1,0 +1,39 @@
+"""Grade the sample class, whose marks are known, and say where the tests give other marks."""
+
+import tempfile
+from pathlib import Path
+
+from autograder.collect import collect
+from autograder.grade import build_release, grade_class
+from autograder.layout import Chapter, Course
+from autograder.samples import write_sample_class
+
+
+def audit(course: Course, chapter: Chapter, workers: int | None = None, progress: bool = True) -> list[str]:
+    """Every deviation from the expected marks, in a sentence; none when the tests are sound.
+
+    Raises:
+        NotPublished, ReleaseError, MisconceptionError: the chapter cannot be graded at all.
+    """
+    release = build_release(chapter)
+    with tempfile.TemporaryDirectory() as folder:
+        expected = write_sample_class(course, chapter, Path(folder))
+        submissions = collect(Path(folder), chapter)
+    results = grade_class(course, release, submissions, workers, progress, title=f"auditing {chapter.id}")
+    deviations = []
+    for student, marks in expected.items():
+        result = results[student]
+        if marks is None:
+            if result.status != "unreadable":
+                deviations.append(f"{student}: a broken file should be reported as unreadable, and is {result.status}.")
+            continue
+        if result.status != "graded":
+            deviations.append(f"{student}: not graded. {result.reason}")
+            continue
+        for cell in result.cells:
+            if cell.score != marks[cell.grade_id]:
+                why = f" {cell.error}: {cell.message}" if cell.error else ""
+                deviations.append(
+                    f"{student}: {cell.grade_id} gives {cell.score:g} points, expected {marks[cell.grade_id]:g}.{why}"
+                )
+    return deviations

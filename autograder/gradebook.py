@@ -1,0 +1,84 @@
+"""The one writer of nbgrader's gradebook and of the folders its formgrader reads."""
+
+import json
+import logging
+import os
+import shutil
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+
+import nbformat
+from nbgrader.api import Gradebook
+from nbgrader.preprocessors import SaveAutoGrades
+from sqlalchemy.exc import SAWarning
+
+from autograder.collect import Submission
+from autograder.grade import Release, Result, register_assignment
+from autograder.layout import Course
+
+
+def write_marks(
+    course: Course, release: Release, submissions: list[Submission], results: Mapping[str, Result]
+) -> None:
+    """Enter results as `nbgrader autograde` would have. Marks given by hand, and comments, stay.
+
+    A submission that could not be graded has zero marks; one that the grader itself failed on keeps the marks it had.
+
+    Raises:
+        ReleaseError: the gradebook holds submissions to a version of the chapter with other cells.
+    """
+    course.grading.mkdir(parents=True, exist_ok=True)
+    register_assignment(course, release.chapter_id, release.name, release.notebook)
+    with Gradebook(course.gradebook) as gradebook, warnings.catch_warnings():
+        warnings.simplefilter("ignore", SAWarning)  # nbgrader relies on what SQLAlchemy advises against
+        for submission in submissions:
+            result = results[submission.student]
+            if result.status == "infrastructure":
+                continue
+            gradebook.update_or_create_student(submission.student)
+            gradebook.update_or_create_submission(release.chapter_id, submission.student)
+            _replace(_folder(course, release, "submitted", submission.student), release, submission.content)
+            autograded = json.dumps(result.notebook, indent=1).encode() if result.notebook else None
+            _replace(_folder(course, release, "autograded", submission.student), release, autograded)
+    for submission in submissions:
+        if results[submission.student].status != "infrastructure":
+            _write_marks_of(course, release, submission.student, results[submission.student])
+
+
+def _write_marks_of(course: Course, release: Release, student: str, result: Result) -> None:
+    found = set()
+    if result.notebook:
+        notebook = nbformat.reads(json.dumps(result.notebook), as_version=4)
+        found = {cell.metadata.get("nbgrader", {}).get("grade_id") for cell in notebook.cells}
+        entry = {"student": student, "assignment": release.chapter_id, "notebook": release.name}
+        SaveAutoGrades(log=_silent()).preprocess(notebook, {"nbgrader": {**entry, "db_url": course.gradebook}})
+    with Gradebook(course.gradebook) as gradebook:
+        submitted = gradebook.find_submission_notebook(release.name, release.chapter_id, student)
+        for grade in submitted.grades:
+            if grade.name not in found:
+                # nbgrader leaves the mark of an earlier submission where this one has no such cell.
+                grade.auto_score = 0.0
+                grade.needs_manual_grade = grade.manual_score is not None
+        gradebook.db.commit()
+
+
+def _folder(course: Course, release: Release, step: str, student: str) -> Path:
+    return course.grading / step / student / release.chapter_id
+
+
+def _replace(folder: Path, release: Release, content: bytes | None) -> None:
+    """One notebook in the folder and nothing else; no folder when there is no content."""
+    if content is None:
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = folder / f".{release.name}.tmp"
+    temporary.write_bytes(content)
+    os.replace(temporary, folder / f"{release.name}.ipynb")
+
+
+def _silent() -> logging.Logger:
+    log = logging.Logger("nbgrader")
+    log.addHandler(logging.NullHandler())
+    return log

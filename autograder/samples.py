@@ -1,0 +1,86 @@
+"""A sample class whose marks are known: the reference, the stub, every misconception, and a broken file."""
+
+import copy
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from autograder.collect import Submission
+from autograder.export import MARKERS
+from autograder.feedback import Recognised
+from autograder.grade import NotPublished, Release, grade_class, graded_cells
+from autograder.layout import Chapter, Course
+from autograder.misconceptions import Misconception, MisconceptionError, load
+
+Marks = dict[str, float]  # graded cell → score
+
+
+def write_sample_class(course: Course, chapter: Chapter, folder: Path) -> dict[str, Marks | None]:
+    """Write STUDENT.ipynb for every member of the sample class.
+
+    Returns:
+        student → expected marks; None where a problem must be reported.
+
+    Raises:
+        NotPublished: the chapter's notebooks have not been built.
+        MisconceptionError: a misconception of an exercise that does not exist.
+    """
+    full = {cell.grade_id: cell.points for cell in graded_cells(_read(chapter, chapter.instructor_notebook))}
+    stub = _read(chapter, chapter.student_notebook)
+    samples = {"reference-solution": reference(chapter), "untouched-stub": stub}
+    expected: dict[str, Marks | None] = {"reference-solution": full, "untouched-stub": dict.fromkeys(full, 0.0)}
+    for misconception in load(chapter):
+        student = f"wrong-{misconception.id}"
+        samples[student] = with_misconception(chapter, misconception)
+        expected[student] = full | {f"test_{misconception.exercise}": 0.0}
+    folder.mkdir(parents=True, exist_ok=True)
+    for student, notebook in samples.items():
+        (folder / f"{student}.ipynb").write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
+    (folder / "unreadable-file.ipynb").write_text('{"cells": [', encoding="utf-8")
+    return expected | {"unreadable-file": None}
+
+
+def reference(chapter: Chapter) -> NotebookNode:
+    """The student's notebook, completed with the reference solutions."""
+    solutions = {
+        cell.metadata.nbgrader.grade_id: MARKERS.sub("", cell.source)
+        for cell in _read(chapter, chapter.instructor_notebook).cells
+        if cell.metadata.get("nbgrader", {}).get("solution")
+    }
+    notebook = _read(chapter, chapter.student_notebook)
+    for cell in notebook.cells:
+        grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
+        if grade_id in solutions:
+            cell.source = solutions[grade_id]
+    return notebook
+
+
+def with_misconception(chapter: Chapter, misconception: Misconception) -> NotebookNode:
+    """The reference, with one answer replaced by a wrong one."""
+    notebook = copy.deepcopy(reference(chapter))
+    for cell in notebook.cells:
+        options = cell.metadata.get("nbgrader", {})
+        if options.get("solution") and options.get("grade_id") == misconception.exercise:
+            cell.source = misconception.source
+            return notebook
+    raise MisconceptionError(
+        f"{chapter.misconceptions}: {misconception.id!r} belongs to {misconception.exercise!r}, "
+        f"which is no exercise of {chapter.id}."
+    )
+
+
+def recognise(
+    course: Course, chapter: Chapter, release: Release, workers: int | None = None, progress: bool = True
+) -> Recognised:
+    """Grade every misconception once, to know what the tests say when they meet it."""
+    known = load(chapter)
+    samples = [Submission(one.id, "", nbformat.writes(with_misconception(chapter, one)).encode()) for one in known]
+    results = grade_class(course, release, samples, workers, progress, title="learning the misconceptions")
+    return Recognised((misconception, results[misconception.id]) for misconception in known)
+
+
+def _read(chapter: Chapter, path: Path) -> NotebookNode:
+    if not path.is_file():
+        raise NotPublished(f"{chapter.id} is not published yet: run `python -m autograder publish` first.")
+    return nbformat.read(path, as_version=4)
