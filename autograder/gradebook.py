@@ -18,9 +18,7 @@ from autograder.grade import Release, Result, register_assignment
 from autograder.layout import Course
 
 
-def write_marks(
-    course: Course, release: Release, submissions: list[Submission], results: Mapping[str, Result]
-) -> None:
+def write_marks(course: Course, release: Release, submissions: list[Submission], results: Mapping[str, Result]) -> None:
     """Enter results as `nbgrader autograde` would have. Marks given by hand, and comments, stay.
 
     A submission that could not be graded has zero marks; one that the grader itself failed on keeps the marks it had.

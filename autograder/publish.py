@@ -132,7 +132,9 @@ def _executed_page(course: Course, source: Source) -> NotebookNode:
 
 
 def _build_site(course: Course) -> None:
-    command = [sys.executable, "-m", "jupyter_book", "build", ".", "-W", "-n", "--keep-going", "--path-output", "."]
+    # Jupyter Book cannot be run with -m. --all, because Sphinx does not notice changes of extensions and templates.
+    program = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
+    command = [*program, "build", ".", "-W", "-n", "--keep-going", "--all"]
     finished = subprocess.run(command, cwd=course.root, capture_output=True, text=True, check=False)
     if finished.returncode:
         log = course.build / "site.log"
@@ -141,7 +143,8 @@ def _build_site(course: Course) -> None:
         problems = [
             line for line in log.read_text(encoding="utf-8").splitlines() if "WARNING" in line or "ERROR" in line
         ]
-        raise PublishError("The site was not built:\n" + "\n".join(problems[:20]) + f"\nThe whole log is in {log}.")
+        reasons = "\n".join(problems[:20] or finished.stderr.splitlines()[-5:])
+        raise PublishError(f"The site was not built:\n{reasons}\nThe whole log is in {log}.")
 
 
 def _write(path: Path, notebook: NotebookNode) -> None:

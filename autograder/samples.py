@@ -36,7 +36,7 @@ def write_sample_class(course: Course, chapter: Chapter, folder: Path) -> dict[s
         expected[student] = full | {f"test_{misconception.exercise}": 0.0}
     folder.mkdir(parents=True, exist_ok=True)
     for student, notebook in samples.items():
-        (folder / f"{student}.ipynb").write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
+        (folder / f"{student}.ipynb").write_bytes(_content(notebook))
     (folder / "unreadable-file.ipynb").write_text('{"cells": [', encoding="utf-8")
     return expected | {"unreadable-file": None}
 
@@ -75,9 +75,14 @@ def recognise(
 ) -> Recognised:
     """Grade every misconception once, to know what the tests say when they meet it."""
     known = load(chapter)
-    samples = [Submission(one.id, "", nbformat.writes(with_misconception(chapter, one)).encode()) for one in known]
+    samples = [Submission(one.id, "", _content(with_misconception(chapter, one))) for one in known]
     results = grade_class(course, release, samples, workers, progress, title="learning the misconceptions")
     return Recognised((misconception, results[misconception.id]) for misconception in known)
+
+
+def _content(notebook: NotebookNode) -> bytes:
+    """The same bytes wherever a sample is used, so that it is graded once."""
+    return nbformat.writes(notebook).encode()
 
 
 def _read(chapter: Chapter, path: Path) -> NotebookNode:

@@ -183,6 +183,7 @@ def _question_cells(question: Rendered, portable: Portable) -> list[NotebookNode
     )
     tests = (
         "# Here only the form of your answer is checked. Whether it is right is decided when the notebook is graded.\n"
+        "from course.checks import check_choice\n\n"
         f'chosen = check_choice("{name}", {name}, "{letters}")\n'
         "### BEGIN HIDDEN TESTS\n"
         f"assert chosen == set({question.key!r}), "

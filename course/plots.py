@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, Rectangle
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 FONT = 10
@@ -43,7 +45,7 @@ def heat_map(
     values = matrix.detach().double()
     low, high = values.min().item(), values.max().item()
     span = (high - low) or 1.0
-    figure, axes = canvas(1.9 + 0.95 * len(columns), 1.6 + 0.55 * len(rows))
+    axes = canvas(1.9 + 0.95 * len(columns), 1.6 + 0.55 * len(rows))
     image = axes.imshow(values, cmap="Blues", vmin=low - 0.05 * span, vmax=high + 0.15 * span, aspect="auto")
     for i, row in enumerate(values.tolist()):
         for j, value in enumerate(row):
@@ -70,7 +72,7 @@ def lines(
     log_y: bool = False,
 ) -> None:
     """One line for each entry of `curves`, told apart by colour, dash and marker."""
-    figure, axes = canvas(6.0, 3.6)
+    axes = canvas(6.0, 3.6)
     for (name, y), colour, dash, marker in zip(curves.items(), COLOURS, LINES, "osd^", strict=False):
         axes.plot(x, y, dash, color=colour, marker=marker, markersize=5, linewidth=1.8, label=name)
     if log_x:
@@ -91,7 +93,7 @@ def grids(matrices: Sequence[tuple[str, int, int]], signs: Sequence[str], title:
     Args:
         matrices: name, rows and columns of each.
     """
-    figure, axes = canvas(1.2 * len(matrices) + 0.5 * sum(columns for _, _, columns in matrices), 2.6)
+    axes = canvas(1.2 * len(matrices) + 0.5 * sum(columns for _, _, columns in matrices), 2.6)
     left, middle = 0.0, 1.5
     for index, (name, rows, columns) in enumerate(matrices):
         for i in range(rows):
@@ -99,7 +101,9 @@ def grids(matrices: Sequence[tuple[str, int, int]], signs: Sequence[str], title:
                 cell = (left + j, middle + rows / 2 - i - 1)
                 axes.add_patch(Rectangle(cell, 1, 1, facecolor="#cfe2f3", edgecolor=INK, linewidth=1))
         axes.text(left + columns / 2, middle + 1.7, name, ha="center", va="bottom", fontsize=FONT + 1, color=INK)
-        axes.text(left + columns / 2, middle - 1.7, f"{rows} × {columns}", ha="center", va="top", fontsize=FONT, color=INK)
+        axes.text(
+            left + columns / 2, middle - 1.7, f"{rows} × {columns}", ha="center", va="top", fontsize=FONT, color=INK
+        )
         left += columns + 0.9
         if index < len(signs):
             axes.text(left, middle, signs[index], ha="center", va="center", fontsize=FONT + 4, color=INK)
@@ -123,7 +127,7 @@ def flow(
         boxes: key → (x, y, text), with x and y of the middle between 0 and 1.
         arrows: pairs of keys, from and to.
     """
-    figure, axes = canvas(*size)
+    axes = canvas(*size)
     drawn = {
         key: axes.text(
             x, y, text, ha="center", va="center", fontsize=FONT, color=INK,
@@ -143,9 +147,9 @@ def flow(
     finish(axes, title)
 
 
-def canvas(width: float, height: float) -> tuple[plt.Figure, Axes]:
+def canvas(width: float, height: float) -> Axes:
     """White on purpose: dark pages keep the contrast that the colours were chosen for."""
-    return plt.subplots(figsize=(width, height), facecolor="white", layout="constrained")
+    return plt.subplots(figsize=(width, height), facecolor="white", layout="constrained")[1]
 
 
 def finish(axes: Axes, title: str, x_label: str = "", y_label: str = "") -> None:
@@ -154,7 +158,9 @@ def finish(axes: Axes, title: str, x_label: str = "", y_label: str = "") -> None
     axes.set_ylabel(y_label, fontsize=FONT, color=INK)
 
 
-def luminance(colour: Sequence[float]) -> float:
+def luminance(colour: ArrayLike) -> float:
     """Relative luminance of an RGB colour as in WCAG: 0 is black, 1 is white."""
-    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour[:3])
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in np.asarray(colour)[:3]
+    )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -31,7 +31,13 @@ def attention(published: Course):
 def test_the_running_example_gives_the_golden_numbers(attention) -> None:
     example = lucas()
     query, key, value = example.x @ example.w_q, example.x @ example.w_k, example.x @ example.w_v
-    for got, name in [(query, "Q"), (key, "K"), (value, "V"), (query @ key.T, "QK_T_unscaled"), (query @ key.T / 2, "scores")]:
+    for got, name in [
+        (query, "Q"),
+        (key, "K"),
+        (value, "V"),
+        (query @ key.T, "QK_T_unscaled"),
+        (query @ key.T / 2, "scores"),
+    ]:
         torch.testing.assert_close(got, golden(name), atol=1e-9, rtol=0)
     output, weights = attention.scaled_dot_product_attention(query, key, value)
     torch.testing.assert_close(weights, golden("weights"), atol=1e-6, rtol=0)

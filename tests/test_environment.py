@@ -11,11 +11,15 @@ import pytest
 from autograder import environment
 
 
-@pytest.fixture()
+@pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout of its own whose requirements are installed in no time: there are none."""
     (tmp_path / "requirements.txt").write_text("")
-    for name, value in {"ROOT": tmp_path, "VENV": tmp_path / ".venv", "STAMP": tmp_path / ".venv" / "installed"}.items():
+    for name, value in {
+        "ROOT": tmp_path,
+        "VENV": tmp_path / ".venv",
+        "STAMP": tmp_path / ".venv" / "installed",
+    }.items():
         monkeypatch.setattr(environment, name, str(value))
     monkeypatch.setattr(environment, "PYTHON", str(tmp_path / ".venv" / "bin" / "python"))
     return tmp_path
@@ -63,7 +67,9 @@ def test_a_half_made_environment_is_repaired(checkout: Path) -> None:
     (checkout / ".venv" / "bin" / "python").write_text("not a program")
     environment.main()
     assert (checkout / ".venv" / "installed").is_file()
-    assert subprocess.run([environment.PYTHON, "-m", "pip", "--version"], check=False, capture_output=True).returncode == 0
+    assert (
+        subprocess.run([environment.PYTHON, "-m", "pip", "--version"], check=False, capture_output=True).returncode == 0
+    )
 
 
 def test_an_unchanged_environment_is_left_alone(checkout: Path, monkeypatch) -> None:

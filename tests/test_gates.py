@@ -28,7 +28,13 @@ def code_cells(path: Path) -> list[nbformat.NotebookNode]:
 def normal(text: str) -> str:
     """Without white space and HTML, so that a line is found however it is broken, coloured or escaped."""
     text = re.sub(r"<[^>]+>", "", text)
-    text = text.replace("&quot;", '"').replace("&#39;", "'").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    text = (
+        text.replace("&quot;", '"')
+        .replace("&#39;", "'")
+        .replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&amp;", "&")
+    )
     return re.sub(r"\s+|\\n|\\\\?(?=[\"'])", "", text)
 
 
@@ -82,7 +88,9 @@ def test_the_committed_notebook_is_the_generated_one(published: Course, chapter:
     if not shutil.which("git") or not (published.root / ".git").exists():
         pytest.skip("not a git checkout: nothing is committed")
     path = str(chapter.student_notebook.relative_to(published.root))
-    tracked = subprocess.run(["git", "ls-files", "--", path], cwd=published.root, capture_output=True, text=True, check=True)
+    tracked = subprocess.run(
+        ["git", "ls-files", "--", path], cwd=published.root, capture_output=True, text=True, check=True
+    )
     assert tracked.stdout.strip() == path, f"git add {path}"
     differs = subprocess.run(["git", "diff", "--quiet", "--", path], cwd=published.root, check=False).returncode
     assert not differs, f"{path} differs from what the source generates: git add it"
@@ -122,9 +130,9 @@ def test_graded_cells_raise_and_never_print(published: Course, chapter: Chapter)
             where = f"{cell.metadata.nbgrader.grade_id}: {ast.unparse(node)}" if isinstance(node, ast.Expr) else ""
             if isinstance(node, ast.Expr):
                 assert not isinstance(node.value, ast.Compare | ast.BoolOp), f"{where} is compared and thrown away"
-                assert not (
-                    isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "print"
-                ), f"{where} prints instead of raising"
+                assert not (isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "print"), (
+                    f"{where} prints instead of raising"
+                )
             if isinstance(node, ast.Assert):
                 assert node.msg is not None, f"an assert without a message: {ast.unparse(node)}"
         assert any(
@@ -140,7 +148,9 @@ def test_the_page_does_not_give_away_the_graded_quiz(chapter: Chapter) -> None:
         right = {normal(o.text) for o in question.options if o.right}
         twin = {normal(o.text) for o in page[question.id].options if o.right}
         same_question = normal(question.stem) == normal(page[question.id].stem)
-        assert not (same_question and right & twin), f"{question.id}: the page shows a right option of the graded variant"
+        assert not (same_question and right & twin), (
+            f"{question.id}: the page shows a right option of the graded variant"
+        )
 
 
 @every_chapter
@@ -156,7 +166,11 @@ def test_no_page_reads_a_file_of_another_place() -> None:
     root = here().root
     files = [p for k in ("solutions", "course", "autograder", "book", "tests") for p in (root / k).rglob("*")]
     for path in files:
-        if path.suffix in {".py", ".md", ".yml", ".json"} and "__pycache__" not in path.parts and path != Path(__file__):
+        if (
+            path.suffix in {".py", ".md", ".yml", ".json"}
+            and "__pycache__" not in path.parts
+            and path != Path(__file__)
+        ):
             text = path.read_text(encoding="utf-8")
             assert "../shared" not in text, path
             assert str(root) not in text, path

@@ -512,6 +512,13 @@ def test_audit_finds_a_misconception_that_passes(chapter: Chapter) -> None:
         chapter.misconceptions.write_text(before)
 
 
+def test_misconceptions_are_graded_once_for_audit_and_feedback(chapter: Chapter, monkeypatch) -> None:
+    assert audit(chapter.course, chapter, progress=False) == []
+    monkeypatch.setattr(grade, "_Worker", None)
+    known = recognise(chapter.course, chapter, build_release(chapter), progress=False)
+    assert len(known.by_signature) == 2
+
+
 def test_commands(chapter: Chapter, tmp_path: Path) -> None:
     app = typer.Typer()
     commands_grade.register(app, lambda: chapter.course)

@@ -14,7 +14,7 @@ from autograder.quiz import load_quiz
 from autograder.source import read
 
 
-@pytest.fixture()
+@pytest.fixture
 def course(tmp_path: Path) -> Course:
     return Course(write_tiny_source(tmp_path))
 

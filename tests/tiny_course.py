@@ -30,7 +30,7 @@ QUIZ = '### BEGIN SOLUTION\nquiz_color = "c"\n### END SOLUTION'
 TEST_QUIZ = """### BEGIN HIDDEN TESTS
 assert quiz_color == "c", "the key is c"
 ### END HIDDEN TESTS"""
-MISCONCEPTIONS = '''from autograder.misconceptions import misconception
+MISCONCEPTIONS = """from autograder.misconceptions import misconception
 
 @misconception("double", "square", "Doubling is not "
                "<b>squaring</b>.")
@@ -40,7 +40,7 @@ def double(x):
 @misconception("total", "first-value", "Every value counts, not only the first.")
 def total(values):
     return values[0]
-'''
+"""
 
 
 def make_course(root: Path) -> Chapter:
