@@ -49,7 +49,7 @@ def heat_map(
     image = axes.imshow(values, cmap="Blues", vmin=low - 0.05 * span, vmax=high + 0.15 * span, aspect="auto")
     for i, row in enumerate(values.tolist()):
         for j, value in enumerate(row):
-            colour = "white" if luminance(image.to_rgba(value)) < 0.25 else INK
+            colour = "white" if luminance(image.to_rgba(value)) < 0.2 else INK
             axes.text(j, i, f"{value:.{decimals}f}", ha="center", va="center", fontsize=FONT, color=colour)
             if marked is not None and marked[i, j]:
                 frame = (j - 0.46, i - 0.44)

@@ -49,6 +49,8 @@ def make_course(root: Path) -> Chapter:
     folder = root / "solutions" / "01-tiny"
     folder.mkdir(parents=True)
     course.grading.mkdir()
+    for package in ("course", "mytransformer"):
+        (root / package).mkdir()
     (folder / "tiny.md").write_text("# Tiny\n")
     (folder / "misconceptions.py").write_text(MISCONCEPTIONS)
     chapter = course.chapter("01-tiny")
