@@ -11,13 +11,13 @@ help:  ## Show this list
 setup:  ## Make .venv with what requirements.txt pins
 	@$(PYTHON) autograder/environment.py
 
-course: publish sample  ## Publish the course and grade a sample class (the main job)
+course: sample  ## Publish the course and grade a sample class (the main job)
 
 publish: setup  ## Reference package, student notebooks, site
 	@$(RUN) -m autograder publish
 
 sample: publish  ## Grade the sample class that is made from each chapter
-	@$(RUN) -m autograder audit
+	@$(RUN) -m autograder sample
 
 test: lint publish  ## Run all tests
 	@$(RUN) -m pytest

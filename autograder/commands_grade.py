@@ -55,7 +55,27 @@ def register(app: typer.Typer, course: Callable[[], Course] = here) -> None:
                 _say(f"{one.id}: {'as expected' if not found else f'{len(found)} deviations'}")
                 deviations += found
         for deviation in deviations:
-            errors.print(deviation, style="red", markup=False, highlight=False, soft_wrap=True)
+            _complain(deviation)
+        if deviations:
+            raise typer.Exit(1)
+
+    @app.command("sample")
+    def sample_command(workers: Workers = None) -> None:
+        """Grade the sample class of every chapter, and compare its marks with the expected ones.
+
+        Its submissions, marks and feedback lie in _build/sample-class. Your own gradebook is not touched.
+        """
+        deviations = []
+        with _clear_errors():
+            for chapter in course().chapters:
+                separate = Course(course().root, course().build / "sample-class")
+                folder = separate.grading / "class" / chapter.id
+                write_sample_class(separate, chapter, folder)
+                _grade(separate, chapter, folder, workers)
+                deviations += audit(separate, chapter, workers, progress=False)
+        for deviation in deviations:
+            _complain(deviation)
+        _say("sample marks: as expected." if not deviations else f"sample marks: {len(deviations)} deviations.")
         if deviations:
             raise typer.Exit(1)
 

@@ -1,0 +1,24 @@
+"""The tests of every chapter can fail: full marks for the reference, none for the stub, less for every misconception."""
+
+import pytest
+
+from autograder.audit import audit
+from autograder.layout import Chapter, Course, here
+from autograder.misconceptions import load
+from autograder.source import read
+
+every_chapter = pytest.mark.parametrize("chapter", here().chapters, ids=[chapter.id for chapter in here().chapters])
+
+
+@every_chapter
+def test_the_sample_class_gets_the_expected_marks(published: Course, chapter: Chapter) -> None:
+    deviations = audit(published, chapter, progress=False)
+    assert not deviations, "\n".join(deviations)
+
+
+@every_chapter
+def test_every_exercise_has_misconceptions(chapter: Chapter) -> None:
+    known = load(chapter)
+    assert len(known) >= 15
+    missing = set(read(chapter).exercises) - {misconception.exercise for misconception in known}
+    assert not missing, f"no misconception of {', '.join(sorted(missing))}"
