@@ -3,9 +3,10 @@
 import tempfile
 from pathlib import Path
 
+from autograder.classroom import grade_class
 from autograder.collect import collect
-from autograder.grade import build_release, grade_class
 from autograder.layout import Chapter, Course
+from autograder.release import build_release
 from autograder.samples import write_sample_class
 
 

@@ -9,12 +9,13 @@ import typer
 from rich.console import Console
 
 from autograder.audit import audit
+from autograder.classroom import grade_class
 from autograder.collect import CollectError, collect
 from autograder.feedback import write_feedback
-from autograder.grade import NotPublished, ReleaseError, build_release, grade_class
 from autograder.gradebook import write_marks
 from autograder.layout import Chapter, Course, here
 from autograder.misconceptions import MisconceptionError
+from autograder.release import NotPublished, ReleaseError, build_release
 from autograder.report import write_report
 from autograder.samples import recognise, write_sample_class
 

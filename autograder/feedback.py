@@ -5,9 +5,10 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from autograder.grade import CellResult, Release, Result
+from autograder.grade import CellResult, Result
 from autograder.layout import Course
 from autograder.misconceptions import Misconception
+from autograder.release import Release
 
 Signature = tuple[str, str, str]
 

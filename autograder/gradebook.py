@@ -14,8 +14,9 @@ from nbgrader.preprocessors import SaveAutoGrades
 from sqlalchemy.exc import SAWarning
 
 from autograder.collect import Submission
-from autograder.grade import Release, Result, register_assignment
+from autograder.grade import Result
 from autograder.layout import Course
+from autograder.release import Release, register_assignment
 
 
 def write_marks(course: Course, release: Release, submissions: list[Submission], results: Mapping[str, Result]) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from autograder.collect import Submission
 from autograder.feedback import Recognised, message, templates
-from autograder.grade import Release, Result
+from autograder.grade import Result
 from autograder.layout import Course
+from autograder.release import Release
 
 BINS = 10
 

@@ -6,12 +6,13 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
+from autograder.classroom import grade_class
 from autograder.collect import Submission
 from autograder.export import MARKERS
 from autograder.feedback import Recognised
-from autograder.grade import NotPublished, Release, grade_class, graded_cells
 from autograder.layout import Chapter, Course
 from autograder.misconceptions import Misconception, MisconceptionError, load
+from autograder.release import NotPublished, Release, graded_cells
 
 Marks = dict[str, float]  # graded cell → score
 

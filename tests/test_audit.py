@@ -1,4 +1,4 @@
-"""The tests of every chapter can fail: full marks for the reference, none for the stub, less for every misconception."""
+"""Tests can fail: full marks for the reference, none for the stub, less for every misconception."""
 
 import pytest
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from bs4 import BeautifulSoup
 
 from autograder.layout import Chapter, Course, here
 from autograder.quiz import load_quiz
@@ -26,16 +27,14 @@ def code_cells(path: Path) -> list[nbformat.NotebookNode]:
 
 
 def normal(text: str) -> str:
-    """Without white space and HTML, so that a line is found however it is broken, coloured or escaped."""
-    text = re.sub(r"<[^>]+>", "", text)
-    text = (
-        text.replace("&quot;", '"')
-        .replace("&#39;", "'")
-        .replace("&lt;", "<")
-        .replace("&gt;", ">")
-        .replace("&amp;", "&")
-    )
+    """Without white space, so that a line is found however it is broken."""
     return re.sub(r"\s+|\\n|\\\\?(?=[\"'])", "", text)
+
+
+def readable(path: Path) -> str:
+    """A file's text; of a page also what a browser shows, without the markup that colours code."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return text + BeautifulSoup(text, "html.parser").get_text() if path.suffix == ".html" else text
 
 
 def public_texts(course: Course) -> dict[str, str]:
@@ -43,7 +42,7 @@ def public_texts(course: Course) -> dict[str, str]:
     files = [p for p in (course.root / "chapters").rglob("*") if p.is_file()]
     kinds = {".html", ".ipynb", ".md", ".txt", ".js", ".json", ".py", ".inv"}
     files += [p for p in course.site.rglob("*") if p.suffix in kinds and "vendor" not in p.parts]
-    return {str(p.relative_to(course.root)): normal(p.read_text(encoding="utf-8", errors="replace")) for p in files}
+    return {str(p.relative_to(course.root)): normal(readable(p)) for p in files}
 
 
 def secrets(chapter: Chapter) -> list[str]:

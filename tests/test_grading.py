@@ -16,15 +16,17 @@ from nbgrader.apps import NbGraderAPI
 from tiny_course import HIDDEN, changed, completed, content, make_course, without
 from typer.testing import CliRunner
 
-from autograder import commands_grade, grade
+from autograder import classroom, commands_grade
 from autograder.audit import audit
+from autograder.classroom import grade_class
 from autograder.collect import CollectError, Submission, collect, safe_name
 from autograder.feedback import write_feedback
-from autograder.grade import NotPublished, ReleaseError, Result, build_release, grade_class, no_marks
+from autograder.grade import Result, no_marks
 from autograder.gradebook import write_marks
 from autograder.layout import Chapter, Course
 from autograder.misconceptions import MisconceptionError, load
 from autograder.publish import nbgrader_config
+from autograder.release import NotPublished, Release, ReleaseError, build_release
 from autograder.report import write_report
 from autograder.samples import recognise, write_sample_class
 
@@ -82,7 +84,7 @@ def chapter(tmp_path_factory: pytest.TempPathFactory) -> Chapter:
 
 
 @pytest.fixture(scope="module")
-def release(chapter: Chapter) -> grade.Release:
+def release(chapter: Chapter) -> Release:
     return build_release(chapter, cell_timeout=5)
 
 
@@ -92,12 +94,12 @@ def submissions(chapter: Chapter) -> list[Submission]:
 
 
 @pytest.fixture(scope="module")
-def results(chapter: Chapter, release: grade.Release, submissions: list[Submission]) -> dict[str, Result]:
+def results(chapter: Chapter, release: Release, submissions: list[Submission]) -> dict[str, Result]:
     return grade_class(chapter.course, release, submissions, progress=False)
 
 
 @pytest.fixture(scope="module")
-def recognised(chapter: Chapter, release: grade.Release):
+def recognised(chapter: Chapter, release: Release):
     return recognise(chapter.course, chapter, release, progress=False)
 
 
@@ -193,18 +195,18 @@ def test_same_marks_as_nbgrader(
 
 
 def test_second_run_is_cached(
-    chapter: Chapter, release: grade.Release, submissions: list[Submission], results: dict[str, Result], monkeypatch
+    chapter: Chapter, release: Release, submissions: list[Submission], results: dict[str, Result], monkeypatch
 ) -> None:
-    monkeypatch.setattr(grade, "_Worker", None)
+    monkeypatch.setattr(classroom, "_Worker", None)
     assert grade_class(chapter.course, release, submissions, progress=False) == results
 
 
-def test_a_changed_test_is_graded_again(chapter: Chapter, release: grade.Release) -> None:
+def test_a_changed_test_is_graded_again(chapter: Chapter, release: Release) -> None:
     assert build_release(chapter, cell_timeout=6).digest != release.digest
     assert build_release(chapter, cell_timeout=5) == release
 
 
-def test_worker_crash_concerns_one_student(chapter: Chapter, release: grade.Release) -> None:
+def test_worker_crash_concerns_one_student(chapter: Chapter, release: Release) -> None:
     """A notebook that kills the grader's process, which is its kernel's parent."""
     killing = content(completed(chapter, total=KILLS))
     fine = content(completed(chapter, double="def double(x):\n    return x * 2"))
@@ -216,16 +218,16 @@ def test_worker_crash_concerns_one_student(chapter: Chapter, release: grade.Rele
     assert [(kept / f"{member.digest}.json").is_file() for member in members] == [False, True]
 
 
-def test_interrupt_keeps_what_is_graded(chapter: Chapter, release: grade.Release, monkeypatch) -> None:
+def test_interrupt_keeps_what_is_graded(chapter: Chapter, release: Release, monkeypatch) -> None:
     fast = Submission("fast", "", content(completed(chapter, double="def double(x):\n    return x * 2 + 0")))
     slow = Submission("slow", "", content(completed(chapter, double="import time\ntime.sleep(4)")))
-    original = grade._write_atomically
+    original = classroom.write_atomically
 
     def interrupted(path: Path, data: bytes) -> None:
         original(path, data)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(grade, "_write_atomically", interrupted)
+    monkeypatch.setattr(classroom, "write_atomically", interrupted)
     with pytest.raises(KeyboardInterrupt):
         grade_class(chapter.course, release, [fast, slow], workers=2, progress=False)
     kept = chapter.course.build / "grading" / release.digest
@@ -339,9 +341,7 @@ def test_unsafe_names(name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def written(
-    chapter: Chapter, release: grade.Release, submissions: list[Submission], results: dict[str, Result]
-) -> Course:
+def written(chapter: Chapter, release: Release, submissions: list[Submission], results: dict[str, Result]) -> Course:
     write_marks(chapter.course, release, submissions, results)
     return chapter.course
 
@@ -370,7 +370,7 @@ def test_nbgrader_goes_on_working(chapter: Chapter, written: Course, tmp_path: P
 
 
 def test_grading_again_replaces_autogrades_and_keeps_manual_scores(
-    chapter: Chapter, written: Course, release: grade.Release, results: dict[str, Result]
+    chapter: Chapter, written: Course, release: Release, results: dict[str, Result]
 ) -> None:
     def regrade(content_of: str) -> dict[str, float]:
         again = Submission("regraded", "", notebooks(chapter)[content_of])
@@ -390,9 +390,9 @@ def test_grading_again_replaces_autogrades_and_keeps_manual_scores(
 
 
 def test_other_cells_are_refused_when_there_are_marks(
-    written: Course, release: grade.Release, results: dict[str, Result]
+    written: Course, release: Release, results: dict[str, Result]
 ) -> None:
-    other = grade.Release(**{**vars(release), "notebook": release.notebook.replace(b"test_total", b"test_sum")})
+    other = Release(**{**vars(release), "notebook": release.notebook.replace(b"test_total", b"test_sum")})
     with pytest.raises(ReleaseError, match="submissions associated"):
         write_marks(written, other, [Submission("full", "", b"")], results)
 
@@ -401,7 +401,7 @@ def test_other_cells_are_refused_when_there_are_marks(
 
 
 @pytest.fixture(scope="module")
-def pages(chapter: Chapter, release: grade.Release, results: dict[str, Result], recognised) -> dict[str, str]:
+def pages(chapter: Chapter, release: Release, results: dict[str, Result], recognised) -> dict[str, str]:
     paths = write_feedback(chapter.course, release, results, recognised)
     return {path.stem: path.read_text() for path in paths}
 
@@ -427,7 +427,7 @@ def test_feedback_says_what_is_wrong_with_a_file(pages: dict[str, str]) -> None:
     assert "The cell test_total is missing." in pages["no-tests"]
 
 
-def test_report(chapter: Chapter, release: grade.Release, results: dict[str, Result], recognised) -> None:
+def test_report(chapter: Chapter, release: Release, results: dict[str, Result], recognised) -> None:
     refused = [Submission("", "<i>link</i>.ipynb", problem="It is a link, not a file.")]
     folder = write_report(chapter.course, release, results, refused, recognised)
     page = (folder / "report.html").read_text()
@@ -444,7 +444,7 @@ def test_report(chapter: Chapter, release: grade.Release, results: dict[str, Res
 
 
 @pytest.mark.parametrize("formula", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
-def test_csv_holds_no_formula(release: grade.Release, recognised, tmp_path: Path, formula: str) -> None:
+def test_csv_holds_no_formula(release: Release, recognised, tmp_path: Path, formula: str) -> None:
     results = {formula: no_marks(release, "unreadable", formula)}
     folder = write_report(Course(tmp_path), release, results, [], recognised)
     with (folder / "marks.csv").open(newline="", encoding="utf-8") as file:
@@ -514,7 +514,7 @@ def test_audit_finds_a_misconception_that_passes(chapter: Chapter) -> None:
 
 def test_misconceptions_are_graded_once_for_audit_and_feedback(chapter: Chapter, monkeypatch) -> None:
     assert audit(chapter.course, chapter, progress=False) == []
-    monkeypatch.setattr(grade, "_Worker", None)
+    monkeypatch.setattr(classroom, "_Worker", None)
     known = recognise(chapter.course, chapter, build_release(chapter), progress=False)
     assert len(known.by_signature) == 2
 

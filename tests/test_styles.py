@@ -6,9 +6,10 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from autograder.classroom import grade_class
 from autograder.collect import Submission
-from autograder.grade import build_release, grade_class
 from autograder.layout import Chapter, Course, here
+from autograder.release import build_release
 from autograder.samples import reference
 
 STYLES = Path(__file__).parent / "styles"

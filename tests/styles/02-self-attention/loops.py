@@ -80,7 +80,7 @@ class SelfAttention(nn.Module):
             self.add_module(name, nn.Linear(d_model, size, bias=False))
 
     def forward(self, x, mask=None):
-        output, weights = scaled_dot_product_attention(self.w_q(x), self.w_k(x), self.w_v(x), mask=mask)
+        output, _ = scaled_dot_product_attention(self.w_q(x), self.w_k(x), self.w_v(x), mask=mask)
         return output
 
 
