@@ -8,13 +8,14 @@ import torch
 from torch import Tensor
 
 
-def check_close(got: object, expected: Tensor, what: str, rtol: float = 1e-4, atol: float = 1e-5) -> None:
+def check_close(got: object, expected: Tensor, what: str, rtol: float | None = None) -> None:
     """Compare a tensor with the expected one.
 
     Args:
         got: what the student's code returned.
         expected: tensor of any shape.
         what: what was computed, in words or code, e.g. ``"softmax(x, dim=-1)"``.
+        rtol: relative tolerance; by default what the dtype allows after some sums: 1e-4, or 1e-7 in float64.
 
     Raises:
         AssertionError: another type, shape or value; the message shows both, to four decimals.
@@ -25,7 +26,9 @@ def check_close(got: object, expected: Tensor, what: str, rtol: float = 1e-4, at
         raise AssertionError(f"{what} should have shape {shape(expected)}, but it has shape {shape(got)}.")
     if got.dtype != expected.dtype:
         raise AssertionError(f"{what} should have dtype {expected.dtype}, but it has dtype {got.dtype}.")
-    if not torch.allclose(got, expected, rtol=rtol, atol=atol):
+    double = expected.dtype == torch.float64
+    rtol = rtol if rtol is not None else 1e-7 if double else 1e-4
+    if not torch.allclose(got, expected, rtol=rtol, atol=1e-9 if double else 1e-5):
         difference = (got - expected).abs()
         raise AssertionError(
             f"{what} is not right.\nexpected:\n{show(expected)}\ngot:\n{show(got)}\n"
