@@ -85,7 +85,7 @@ def explain(log):
         ("error: command '", "A package has to be compiled, and there is no compiler.", COMPILER),
         ("Failed building wheel", "A package has to be compiled, and that failed.", COMPILER),
         ("name resolution", "The package index cannot be reached.", "Check the network, then run make again."),
-        ("No matching distribution", "A pinned package was not found.", "Is this Python 3.11 or 3.12?"),
+        ("No matching distribution", "A pinned package was not found.", "Is this Python newer than 3.13?"),
     )
     for sign, reason, advice in reasons:
         if sign in text:

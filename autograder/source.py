@@ -39,10 +39,6 @@ class Source:
     exercises: dict[str, Exercise]
     questions: dict[str, list[Rendered]]  # variant ("page", "graded") → questions
 
-    @property
-    def title(self) -> str:
-        return next(line[2:] for line in self.notebook.cells[0].source.splitlines() if line.startswith("# "))
-
 
 def read(chapter: Chapter) -> Source:
     """Read and check a chapter.
