@@ -1,71 +1,97 @@
 """Grade a class: in parallel, nothing twice, and one broken submission stops nobody else."""
 
-import json
+import hmac
 import os
-import signal
-import subprocess
-import sys
-import tempfile
+import secrets
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from multiprocessing.connection import Connection, Pipe
-from pathlib import Path
+from dataclasses import dataclass
 from queue import SimpleQueue
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from autograder.collect import Submission
-from autograder.grade import Result, grade_submission, no_marks
-from autograder.layout import Course, here
+from autograder.lanes import Lane, grade_remotely, not_graded
+from autograder.layout import Course
 from autograder.release import Release, write_atomically
+from autograder.result import INFRASTRUCTURE, UNREADABLE, CellResult, Result
+from autograder.sandbox.launch import BUBBLEWRAP
+
+
+@dataclass(frozen=True)
+class How:
+    """How a class is graded; what does not matter for the marks."""
+
+    workers: int | None = None  # lanes on this machine; by default one a processor
+    scheduler: str | None = None  # address of a Dask scheduler, which then has the lanes
+    isolation: str = BUBBLEWRAP
+    seed: str | None = None  # for all submissions; by default each has one that follows from the course's secret
+    progress: bool = True
 
 
 def grade_class(
-    course: Course,
-    release: Release,
-    submissions: list[Submission],
-    workers: int | None = None,
-    progress: bool = True,
-    title: str = "grading",
+    course: Course, release: Release, submissions: list[Submission], how: How | None = None, title: str = "grading"
 ) -> dict[str, Result]:
     """Grade every student's submission; what was graded before is taken from `_build/grading`.
 
     Args:
-        course: where results are kept.
-        release: what to grade against.
+        course: where results are kept, and the secret from which seeds follow.
         submissions: at most one a student.
-        workers: processes that grade at the same time; by default one a processor.
-        progress: whether to show a bar.
-        title: what the bar is called.
+        title: what the progress bar is called.
 
     Returns:
-        student → result. A worker that dies is reported for that student only, and not kept.
+        student → result. What the grader itself failed on is not kept.
+
+    Raises:
+        JailError: there is no sandbox on this machine.
     """
+    how = how or How()
     results: dict[str, Result] = {}
-    waiting: list[Submission] = []
+    waiting: list[tuple[Submission, str]] = []
     for submission in submissions:
+        seed = how.seed or seed_of(course, release, submission)
         if submission.content is None:
-            results[submission.student] = no_marks(release, "unreadable", submission.problem or "There is no file.")
-        elif (cached := _cache(course, release, submission)).is_file():
-            results[submission.student] = Result.from_json(cached.read_bytes())
+            results[submission.student] = unreadable(release, submission.problem or "There is no file.")
+        elif (known := _kept(course, release, submission, seed, how)).is_file():
+            results[submission.student] = Result.from_json(known.read_bytes())
         else:
-            waiting.append(submission)
+            waiting.append((submission, seed))
     counts = {"cached": len(results)}
-    with _bar(progress and bool(waiting)) as bar:
+    with _bar(how.progress and bool(waiting)) as bar:
         task = bar.add_task(title, total=len(submissions), completed=len(results), counts=_shown(counts))
-        for submission, result in _in_parallel(course, release, waiting, workers or os.cpu_count() or 1):
-            if result.status != "infrastructure":
-                write_atomically(_cache(course, release, submission), result.to_json().encode())
+        run = _on_cluster if how.scheduler else _on_this_machine
+        for submission, seed, result in run(release, waiting, how):
+            if result.status != INFRASTRUCTURE:
+                write_atomically(_kept(course, release, submission, seed, how), result.to_json().encode())
             results[submission.student] = result
-            counts[result.status] = counts.get(result.status, 0) + 1
+            word = "failed" if result.status == INFRASTRUCTURE else result.status
+            counts[word] = counts.get(word, 0) + 1
             bar.update(task, advance=1, counts=_shown(counts))
     return {submission.student: results[submission.student] for submission in submissions}
 
 
-def _cache(course: Course, release: Release, submission: Submission) -> Path:
-    return course.build / "grading" / release.digest / f"{submission.digest}.json"
+def seed_of(course: Course, release: Release, submission: Submission) -> str:
+    """The seed of one submission: nobody who does not know the course's secret can know it."""
+    path = course.grading / "secret.txt"
+    if not path.is_file():
+        write_atomically(path, secrets.token_hex(32).encode())
+        path.chmod(0o600)
+    message = f"{release.chapter_id}/{submission.digest}".encode()
+    return hmac.new(path.read_bytes().strip(), message, "sha256").hexdigest()[:16]
+
+
+def unreadable(release: Release, reason: str) -> Result:
+    """Zero for every graded cell, because there is nothing to grade."""
+    cells = [CellResult(c.grade_id, c.exercise, c.is_quiz, c.points, "not attempted") for c in release.graded]
+    return Result(UNREADABLE, reason, cells)
+
+
+def _kept(course: Course, release: Release, submission: Submission, seed: str, how: How) -> Any:
+    name = f"{submission.digest[:32]}-{seed}-{how.isolation}.json"
+    return course.build / "grading" / release.digest / "results" / name
 
 
 def _bar(visible: bool) -> Progress:
@@ -77,122 +103,60 @@ def _shown(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} {status}" for status, count in counts.items() if count)
 
 
-def _in_parallel(
-    course: Course, release: Release, submissions: list[Submission], count: int
-) -> Iterator[tuple[Submission, Result]]:
-    """Results in the order in which they are ready. Every worker is a process of its own, and ends with this call."""
-    idle: SimpleQueue[_Worker] = SimpleQueue()
-    workers = [_Worker(course, release) for _ in range(min(count, len(submissions)))]
-    for worker in workers:
-        idle.put(worker)
+Graded = Iterator[tuple[Submission, str, Result]]
 
-    def grade(submission: Submission) -> Result:
-        worker = idle.get()
+
+def _on_this_machine(release: Release, waiting: list[tuple[Submission, str]], how: How) -> Graded:
+    """Results in the order in which they are ready. Every lane ends with this call."""
+    idle: SimpleQueue[Lane] = SimpleQueue()
+    count = min(how.workers or os.cpu_count() or 1, len(waiting))
+    lanes = [Lane(release, how.isolation) for _ in range(count)]
+    for lane in lanes:
+        idle.put(lane)
+
+    def grade(submission: Submission, seed: str) -> Result:
+        lane = idle.get()
         try:
-            return worker.grade(submission.content or b"")
+            return lane.grade(submission.content or b"", seed)
         finally:
-            idle.put(worker)
+            idle.put(lane)
 
-    pool = ThreadPoolExecutor(max(1, len(workers)))
+    pool = ThreadPoolExecutor(max(1, count))
     try:
-        futures = {pool.submit(grade, submission): submission for submission in submissions}
+        futures = {pool.submit(grade, submission, seed): (submission, seed) for submission, seed in waiting}
         for future in as_completed(futures):
-            yield futures[future], future.result()
+            yield *futures[future], future.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-        for worker in workers:
-            worker.stop()
+        for lane in lanes:
+            lane.stop()
         pool.shutdown()
 
 
-class _Worker:
-    """A process that grades one submission after another; started again when it dies."""
+def _on_cluster(release: Release, waiting: list[tuple[Submission, str]], how: How) -> Graded:
+    """The same jobs on a Dask cluster. A worker that dies costs only time."""
+    from distributed import Client
+    from distributed import as_completed as ready
 
-    def __init__(self, course: Course, release: Release) -> None:
-        self.release = release
-        path = [str(course.root), str(here().root), os.environ.get("PYTHONPATH", "")]
-        self.environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(filter(None, path)),
-            "OMP_NUM_THREADS": "1",  # tiny tensors; and the same sums on every machine
+    with Client(how.scheduler, timeout=30) as client:
+        shared = client.scatter(release.to_json(), broadcast=True)
+        futures = {
+            client.submit(grade_remotely, shared, submission.content, seed, how.isolation, pure=False): (submission, seed)
+            for submission, seed in waiting
         }
-        self.process: subprocess.Popen[bytes] | None = None
-        self.connection: Connection | None = None
-        self.stopped = False
-
-    def grade(self, submission: bytes) -> Result:
-        try:
-            if self.process is None:
-                self._start()
-            assert self.connection is not None
-            self.connection.send_bytes(submission)
-            # The notebook's own limit is inside; this one catches a worker that hangs.
-            if self.connection.poll(6 * self.release.cell_timeout + 120):
-                return Result.from_json(self.connection.recv_bytes())
-            reason = "The grader did not answer."
-        except (EOFError, OSError) as error:
-            reason = f"The grader's process ended ({type(error).__name__})."
-        self._end()
-        return no_marks(self.release, "infrastructure", reason + " Grade again.")
-
-    def stop(self) -> None:
-        self.stopped = True
-        self._end()
-
-    def _start(self) -> None:
-        if self.stopped:
-            raise OSError("stopped")
-        self.connection, theirs = Pipe()
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "autograder.classroom", str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        theirs.close()
-        self.connection.send_bytes(json.dumps([self.release.chapter_id, self.release.name]).encode())
-        for part in (self.release.notebook, self.release.database):
-            self.connection.send_bytes(part)
-        self.connection.send_bytes(json.dumps([self.release.cell_timeout, self.release.digest]).encode())
-
-    def _end(self) -> None:
-        process, self.process = self.process, None
-        if process is None:
-            return
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _serve(connection: Connection) -> None:
-    """The worker's side: a release, then submissions, one result for each."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the notebook's process is ended on the way out
-    chapter_id, name = json.loads(connection.recv_bytes())
-    notebook, database = connection.recv_bytes(), connection.recv_bytes()
-    cell_timeout, digest = json.loads(connection.recv_bytes())
-    release = Release(chapter_id, name, notebook, database, cell_timeout, digest)
-    with _private_settings():
-        while True:
+        for future in ready(list(futures)):
             try:
-                submission = connection.recv_bytes()
-            except EOFError:
-                return
-            connection.send_bytes(grade_submission(release, submission).to_json().encode())
+                result = Result.from_json(future.result())
+            except Exception as error:  # whatever happened to the worker
+                result = not_graded(release, f"The cluster did not grade it: {type(error).__name__}: {error}"[:500])
+            yield *futures[future], result
 
 
 @contextmanager
-def _private_settings() -> Iterator[None]:
-    """Keep the user's own IPython profile out of the grading."""
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["IPYTHONDIR"] = folder
-        yield
-
-
-if __name__ == "__main__":
-    _serve(Connection(int(sys.argv[1])))
+def a_lane(release: Release, isolation: str = BUBBLEWRAP) -> Iterator[Lane]:
+    """One lane for as long as it is needed."""
+    lane = Lane(release, isolation)
+    try:
+        yield lane
+    finally:
+        lane.stop()

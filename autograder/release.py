@@ -1,11 +1,12 @@
-"""What submissions are graded against: the instructor's notebook, and nbgrader's gradebook with only the assignment."""
+"""What submissions are graded against, as data; and nbgrader's converters, run in silence."""
 
 import hashlib
+import json
 import logging
 import os
 import tempfile
 import warnings
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import nbformat
@@ -15,7 +16,9 @@ from nbgrader.coursedir import CourseDirectory
 from sqlalchemy.exc import SAWarning
 from traitlets.config import Config
 
+from autograder.export import MARKERS, export
 from autograder.layout import Chapter, Course, here
+from autograder.misconceptions import Misconception, load
 from autograder.publish import nbgrader_config
 
 
@@ -28,11 +31,19 @@ class ReleaseError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class GradedCell:
-    grade_id: str
-    exercise: str
-    points: float
-    is_quiz: bool
+class Cell:
+    """A code cell of the notebook."""
+
+    grade_id: str  # empty for a cell that is only shown
+    is_test: bool
+    source: str  # with solutions and hidden tests
+    stub: str  # as students get it
+    points: float = 0.0
+    is_quiz: bool = False
+
+    @property
+    def exercise(self) -> str:
+        return self.grade_id.removeprefix("test_")
 
 
 @dataclass(frozen=True)
@@ -41,44 +52,92 @@ class Release:
 
     chapter_id: str
     name: str
-    notebook: bytes
-    database: bytes
+    notebook: str  # the instructor's, as JSON
+    released: str  # the students', as JSON
+    cells: tuple[Cell, ...]
+    misconceptions: tuple[Misconception, ...]
+    packages: dict[str, str]  # the files of `course` and of earlier chapters that a submission may import
     cell_timeout: int  # seconds
     digest: str
 
     @property
-    def cells(self) -> list[GradedCell]:
-        return graded_cells(nbformat.reads(self.notebook.decode(), as_version=4))
+    def graded(self) -> list[Cell]:
+        return [cell for cell in self.cells if cell.is_test]
+
+    @property
+    def maximum(self) -> float:
+        return sum(cell.points for cell in self.graded)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str | bytes) -> "Release":
+        data = json.loads(text)
+        cells = tuple(Cell(**cell) for cell in data.pop("cells"))
+        known = tuple(Misconception(**one) for one in data.pop("misconceptions"))
+        return Release(cells=cells, misconceptions=known, **data)
 
 
 def build_release(chapter: Chapter, cell_timeout: int | None = None) -> Release:
-    """The instructor's notebook and a gradebook that holds only the assignment, made once per content.
+    """What publishing made, put together for grading.
 
     Args:
         chapter: published before.
         cell_timeout: seconds a cell may run; by default what nbgrader_config.py says.
 
     Raises:
-        NotPublished: there is no instructor's notebook.
-        ReleaseError: nbgrader does not accept it.
+        NotPublished: there is no instructor's or student's notebook.
+        MisconceptionError: misconceptions.py cannot be read.
     """
-    if not chapter.instructor_notebook.is_file():
-        raise NotPublished(f"{chapter.id} is not published yet: run `python -m autograder publish` first.")
-    notebook = chapter.instructor_notebook.read_bytes()
+    for path in (chapter.instructor_notebook, chapter.student_notebook):
+        if not path.is_file():
+            raise NotPublished(f"{chapter.id} is not published yet: run `python -m autograder publish` first.")
+    notebook, released = chapter.instructor_notebook.read_text("utf-8"), chapter.student_notebook.read_text("utf-8")
     timeout = cell_timeout or nbgrader_config(chapter.course).ExecutePreprocessor.timeout
-    settings = f"{timeout} {os.environ.get('COURSE_SEED', '')}".encode()
-    digest = _digest(notebook, settings, *_code(chapter.course))
-    cached = chapter.course.build / "grading" / digest / "release.db"
-    if not cached.is_file():
-        with tempfile.TemporaryDirectory() as folder:
-            temporary = Course(Path(folder).resolve())
-            temporary.grading.mkdir()
-            register_assignment(temporary, chapter.id, chapter.name, notebook)
-            write_atomically(cached, (temporary.grading / "gradebook.db").read_bytes())
-    return Release(chapter.id, chapter.name, notebook, cached.read_bytes(), timeout, digest)
+    packages = _course_files(chapter.course) | _earlier_chapters(chapter)
+    parts = [chapter.id, notebook, released, str(timeout), json.dumps(packages, sort_keys=True), *grader_sources()]
+    known = tuple(load(chapter))
+    digest = _digest(*(part.encode() for part in parts), repr(known).encode())
+    cells = _cells(nbformat.reads(notebook, as_version=4), nbformat.reads(released, as_version=4))
+    return Release(chapter.id, chapter.name, notebook, released, cells, known, packages, timeout, digest)
 
 
-def register_assignment(course: Course, chapter_id: str, name: str, notebook: bytes) -> None:
+def _cells(instructor: NotebookNode, released: NotebookNode) -> tuple[Cell, ...]:
+    pairs = zip(instructor.cells, released.cells, strict=True)
+    found = []
+    for cell, stub in pairs:
+        if cell.cell_type == "code":
+            options, course = cell.metadata.get("nbgrader", {}), cell.metadata.get("course", {})
+            graded, id = bool(options.get("grade")), options.get("grade_id", "")
+            points = float(options["points"]) if graded else 0.0
+            found.append(Cell(id, graded, MARKERS.sub("", cell.source), stub.source, points, "quiz" in course))
+    return tuple(found)
+
+
+def _course_files(course: Course) -> dict[str, str]:
+    root = next((root for root in (course.root, here().root) if (root / "course").is_dir()), course.root)
+    files = (path for path in sorted((root / "course").rglob("*")) if path.suffix in (".py", ".json"))
+    return {str(path.relative_to(root)): path.read_text("utf-8") for path in files}
+
+
+def _earlier_chapters(chapter: Chapter) -> dict[str, str]:
+    """The reference package as far as it was written before this chapter: its own solutions stay out."""
+    earlier = [one.instructor_notebook for one in chapter.course.chapters if one.id < chapter.id]
+    with tempfile.TemporaryDirectory() as folder:
+        package = Path(folder) / "mytransformer"
+        modules = export(earlier, package, {path: path.name for path in earlier})
+        return {f"mytransformer/{path.name}": path.read_text("utf-8") for path in modules}
+
+
+def grader_sources() -> list[str]:
+    """The code that decides over marks: its digest is the grader's version."""
+    folder = here().root / "autograder"
+    own = [*sorted((folder / "referee").glob("*.py")), *sorted((folder / "sandbox").glob("*.py"))]
+    return [path.read_text("utf-8") for path in (folder / "rebuild.py", folder / "parts.py", folder / "names.py", *own)]
+
+
+def register_assignment(course: Course, chapter_id: str, name: str, notebook: str) -> None:
     """Let nbgrader enter the assignment into `course.gradebook`; what it releases on the way is thrown away.
 
     Raises:
@@ -88,32 +147,12 @@ def register_assignment(course: Course, chapter_id: str, name: str, notebook: by
         scratch = Path(folder).resolve()
         source = scratch / "solutions" / chapter_id / f"{name}.ipynb"
         source.parent.mkdir(parents=True)
-        source.write_bytes(notebook)
+        source.write_text(notebook, encoding="utf-8")
         config = converter_config(scratch, course.gradebook)
         config.CourseDirectory.assignment_id = chapter_id
         problems = run_converter(GenerateAssignment, config)
     if problems:
         raise ReleaseError(f"nbgrader does not accept the notebook of {chapter_id}:\n" + "\n".join(problems))
-
-
-def graded_cells(notebook: NotebookNode) -> list[GradedCell]:
-    """The graded cells of an instructor's notebook, in order."""
-    found = []
-    for cell in notebook.cells:
-        options, course = cell.metadata.get("nbgrader", {}), cell.metadata.get("course", {})
-        if options.get("grade"):
-            exercise = options["grade_id"].removeprefix("test_")
-            found.append(GradedCell(options["grade_id"], exercise, float(options["points"]), "quiz" in course))
-    return found
-
-
-def _code(course: Course) -> list[bytes]:
-    """The code that decides over marks: these files, and what the notebooks import."""
-    packages = ("course", "mytransformer")
-    folders = [next((r / p for r in (course.root, here().root) if (r / p).is_dir()), course.root / p) for p in packages]
-    files = [path for folder in folders for path in sorted(folder.rglob("*")) if path.suffix in (".py", ".json")]
-    grading = [here().root / "autograder" / name for name in ("release.py", "grade.py")]
-    return [path.read_bytes() for path in (*grading, *files)]
 
 
 def converter_config(root: Path, db_url: str) -> Config:

@@ -6,18 +6,15 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.classroom import grade_class
-from autograder.collect import Submission
 from autograder.export import MARKERS
-from autograder.feedback import Recognised
-from autograder.layout import Chapter, Course
+from autograder.layout import Chapter
 from autograder.misconceptions import Misconception, MisconceptionError, load
-from autograder.release import NotPublished, Release, graded_cells
+from autograder.release import NotPublished, build_release
 
 Marks = dict[str, float]  # graded cell → score
 
 
-def write_sample_class(course: Course, chapter: Chapter, folder: Path) -> dict[str, Marks | None]:
+def write_sample_class(chapter: Chapter, folder: Path) -> dict[str, Marks | None]:
     """Write STUDENT.ipynb for every member of the sample class.
 
     Returns:
@@ -27,7 +24,7 @@ def write_sample_class(course: Course, chapter: Chapter, folder: Path) -> dict[s
         NotPublished: the chapter's notebooks have not been built.
         MisconceptionError: a misconception of an exercise that does not exist.
     """
-    full = {cell.grade_id: cell.points for cell in graded_cells(_read(chapter, chapter.instructor_notebook))}
+    full = {cell.grade_id: cell.points for cell in build_release(chapter).graded}
     stub = _read(chapter, chapter.student_notebook)
     samples = {"reference-solution": reference(chapter), "untouched-stub": stub}
     expected: dict[str, Marks | None] = {"reference-solution": full, "untouched-stub": dict.fromkeys(full, 0.0)}
@@ -69,16 +66,6 @@ def with_misconception(chapter: Chapter, misconception: Misconception) -> Notebo
         f"{chapter.misconceptions}: {misconception.id!r} belongs to {misconception.exercise!r}, "
         f"which is no exercise of {chapter.id}."
     )
-
-
-def recognise(
-    course: Course, chapter: Chapter, release: Release, workers: int | None = None, progress: bool = True
-) -> Recognised:
-    """Grade every misconception once, to know what the tests say when they meet it."""
-    known = load(chapter)
-    samples = [Submission(one.id, "", _content(with_misconception(chapter, one))) for one in known]
-    results = grade_class(course, release, samples, workers, progress, title="learning the misconceptions")
-    return Recognised((misconception, results[misconception.id]) for misconception in known)
 
 
 def _content(notebook: NotebookNode) -> bytes:

@@ -1,0 +1,102 @@
+"""Which names a cell defines and which it uses, without running it."""
+
+import ast
+import symtable
+from collections.abc import Iterator
+from functools import cache
+
+from IPython.core.inputtransformer2 import TransformerManager
+
+
+def parse(source: str) -> ast.Module:
+    """The cell as Python, with magics turned into calls. A cell that is no Python gives an empty tree."""
+    try:
+        return ast.parse(TransformerManager().transform_cell(source))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module(body=[], type_ignores=[])
+
+
+def has_magic(source: str) -> bool:
+    return any(line.lstrip().startswith(("%", "!")) for line in source.splitlines())
+
+
+@cache
+def bound(source: str) -> frozenset[str]:
+    """Names that the cell defines at its top level."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = list(parse(source).body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+            continue  # what is inside belongs to it
+        if isinstance(node, ast.Lambda):
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.alias):
+            found.add((node.asname or node.name).split(".")[0])
+        waiting.extend(ast.iter_child_nodes(node))
+    return frozenset(found)
+
+
+@cache
+def used(source: str) -> frozenset[str]:
+    """Names that the cell reads and does not define itself before."""
+    direct: set[str] = set()
+    inside: set[str] = set()  # read in functions and classes, which may use what the cell defines after them
+    ready: set[str] = set()
+    for statement in _in_order(parse(source).body):
+        own, *inner = _scopes(statement)
+        direct |= _read(own) - ready
+        inside |= set().union(*(_read(scope) for scope in inner)) - ready
+        ready |= bound(ast.unparse(statement))
+    return frozenset(direct | (inside - ready))
+
+
+def _in_order(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Loops and branches taken apart, so that what their first lines define is known in the following ones."""
+    for statement in body:
+        if isinstance(statement, ast.For | ast.While | ast.If | ast.With | ast.Try):
+            if isinstance(statement, ast.For):
+                yield ast.copy_location(ast.Assign([statement.target], statement.iter), statement)
+            elif isinstance(statement, ast.While | ast.If):
+                yield ast.copy_location(ast.Expr(statement.test), statement)
+            elif isinstance(statement, ast.With):
+                for item in statement.items:
+                    target = item.optional_vars
+                    value: ast.stmt = ast.Assign([target], item.context_expr) if target else ast.Expr(item.context_expr)
+                    yield ast.copy_location(value, statement)
+            for block in ("body", "handlers", "orelse", "finalbody"):
+                inner = getattr(statement, block, [])
+                for part in inner:
+                    yield from _in_order(part.body if isinstance(part, ast.ExceptHandler) else [part])
+        else:
+            yield statement
+
+
+def _scopes(statement: ast.stmt) -> list[symtable.SymbolTable]:
+    """The statement's own scope, and those inside it."""
+    text = ast.unparse(ast.Module(body=[statement], type_ignores=[]))
+    scopes, waiting = [], [symtable.symtable(text, "cell", "exec")]
+    while waiting:
+        scopes.append(waiting.pop(0))
+        waiting.extend(scopes[-1].get_children())
+    return scopes
+
+
+def _read(scope: symtable.SymbolTable) -> set[str]:
+    """Names of the notebook that a scope reads."""
+    outermost = scope.get_type() == "module"
+    return {s.get_name() for s in scope.get_symbols() if s.is_referenced() and (outermost or s.is_global())}
+
+
+def needed(wanted: set[str], cells: list[str]) -> set[int]:
+    """The places of those cells that define the wanted names, and what those cells need in turn."""
+    definitions, uses = [bound(cell) for cell in cells], [used(cell) for cell in cells]
+    names, found = set(wanted), set[int]()
+    while new := [i for i, defined in enumerate(definitions) if i not in found and defined & names]:
+        for place in new:
+            found.add(place)
+            names = names | uses[place]
+    return found
