@@ -3,14 +3,15 @@
 import tempfile
 from pathlib import Path
 
-from autograder.classroom import grade_class
+from autograder.classroom import How, grade_class
 from autograder.collect import collect
 from autograder.layout import Chapter, Course
 from autograder.release import build_release
+from autograder.result import GRADED, UNREADABLE
 from autograder.samples import write_sample_class
 
 
-def audit(course: Course, chapter: Chapter, workers: int | None = None, progress: bool = True) -> list[str]:
+def audit(course: Course, chapter: Chapter, how: How | None = None) -> list[str]:
     """Every deviation from the expected marks, in a sentence; none when the tests are sound.
 
     Raises:
@@ -18,23 +19,26 @@ def audit(course: Course, chapter: Chapter, workers: int | None = None, progress
     """
     release = build_release(chapter)
     with tempfile.TemporaryDirectory() as folder:
-        expected = write_sample_class(course, chapter, Path(folder))
+        expected = write_sample_class(chapter, Path(folder))
         submissions = collect(Path(folder), chapter)
-    results = grade_class(course, release, submissions, workers, progress, title=f"auditing {chapter.id}")
+    results = grade_class(course, release, submissions, how, title=f"auditing {chapter.id}")
     deviations = []
     for student, marks in expected.items():
         result = results[student]
         if marks is None:
-            if result.status != "unreadable":
+            if result.status != UNREADABLE:
                 deviations.append(f"{student}: a broken file should be reported as unreadable, and is {result.status}.")
             continue
-        if result.status != "graded":
+        if result.status != GRADED:
             deviations.append(f"{student}: not graded. {result.reason}")
             continue
         for cell in result.cells:
             if cell.score != marks[cell.grade_id]:
-                why = f" {cell.error}: {cell.message}" if cell.error else ""
+                why = f" {cell.status}: {cell.message}" if cell.message else ""
                 deviations.append(
                     f"{student}: {cell.grade_id} gives {cell.score:g} points, expected {marks[cell.grade_id]:g}.{why}"
                 )
+        for one in release.misconceptions:
+            if student == f"wrong-{one.id}" and not any(one.id in cell.misconceptions for cell in result.cells):
+                deviations.append(f"{student}: its own misconception is not recognised.")
     return deviations

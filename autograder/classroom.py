@@ -141,7 +141,10 @@ def _on_cluster(release: Release, waiting: list[tuple[Submission, str]], how: Ho
     with Client(how.scheduler, timeout=30) as client:
         shared = client.scatter(release.to_json(), broadcast=True)
         futures = {
-            client.submit(grade_remotely, shared, submission.content, seed, how.isolation, pure=False): (submission, seed)
+            client.submit(grade_remotely, shared, submission.content, seed, how.isolation, pure=False): (
+                submission,
+                seed,
+            )
             for submission, seed in waiting
         }
         for future in ready(list(futures)):

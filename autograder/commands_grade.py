@@ -1,4 +1,4 @@
-"""The commands that grade: `grade`, `audit`, `sample-class`."""
+"""The commands that grade: `grade`, `check`, `audit`, `sample`, `sample-class`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,21 +9,36 @@ import typer
 from rich.console import Console
 
 from autograder.audit import audit
-from autograder.classroom import grade_class
+from autograder.classroom import How, a_lane, grade_class
 from autograder.collect import CollectError, collect
-from autograder.feedback import write_feedback
-from autograder.gradebook import write_marks
+from autograder.feedback import message, write_feedback
+from autograder.gradebook import GradebookError, write_marks
 from autograder.layout import Chapter, Course, here
 from autograder.misconceptions import MisconceptionError
-from autograder.release import NotPublished, ReleaseError, build_release
+from autograder.release import NotPublished, ReleaseError, build_release, visible_release
 from autograder.report import write_report
-from autograder.samples import recognise, write_sample_class
+from autograder.result import INFRASTRUCTURE, UNREADABLE
+from autograder.samples import write_sample_class
+from autograder.sandbox.launch import BUBBLEWRAP, CHOICES, NONE, JailError, bubblewrap
 
 console = Console()
 errors = Console(stderr=True)
 
 ChapterOption = Annotated[str, typer.Option("--chapter", help="The chapter, such as 02-self-attention.")]
-Workers = Annotated[int | None, typer.Option(min=1, help="Processes at the same time; by default one a processor.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Submissions at the same time; by default one a processor.")]
+Isolation = Annotated[
+    str,
+    typer.Option(
+        help="bubblewrap, or none: then a submission's code can read and change whatever you can.",
+        callback=lambda value: _one_of(value, CHOICES),
+    ),
+]
+Scheduler = Annotated[
+    str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://host:8786: its workers grade.")
+]
+Seed = Annotated[
+    str | None, typer.Option(help="Grade with this seed, as a report names it, to see the same marks again.")
+]
 
 
 def register(app: typer.Typer, course: Callable[[], Course] = here) -> None:
@@ -34,6 +49,9 @@ def register(app: typer.Typer, course: Callable[[], Course] = here) -> None:
         submissions: Annotated[Path, typer.Argument(help="A folder or a zip file, as Moodle or Canvas make it.")],
         chapter: ChapterOption,
         workers: Workers = None,
+        scheduler: Scheduler = None,
+        isolation: Isolation = BUBBLEWRAP,
+        seed: Seed = None,
     ) -> None:
         """Grade a class: marks into nbgrader's gradebook, a report, and a page of feedback for each student.
 
@@ -41,18 +59,47 @@ def register(app: typer.Typer, course: Callable[[], Course] = here) -> None:
         What was graded before is not graded again. A file that cannot be graded is reported and stops nobody else.
         """
         with _clear_errors():
-            _grade(course(), course().chapter(chapter), submissions, workers)
+            how = How(workers, scheduler, isolation, seed)
+            _grade(course(), course().chapter(chapter), submissions, how)
+
+    @app.command("check")
+    def check_command(
+        notebook: Annotated[Path, typer.Argument(help="Your completed notebook.", exists=True, dir_okay=False)],
+    ) -> None:
+        """For students: run the visible tests of a notebook as the grader will, before it is handed in.
+
+        The marks also depend on tests that the notebook does not show. Your code runs with your own rights.
+        """
+        with _clear_errors():
+            submission = notebook.read_bytes()
+            release = visible_release(course(), submission)
+            with a_lane(release, _best_isolation()) as lane, console.status("running your notebook"):
+                result = lane.grade(submission, "check")
+        for note in result.notes:
+            _say(note)
+        if result.status in (UNREADABLE, INFRASTRUCTURE):
+            _complain(result.reason)
+            raise typer.Exit(2)
+        for cell in result.cells:
+            _say(f"{'✓' if cell.passed else '✗'} {cell.exercise}: {cell.status}")
+            if not cell.passed and message(cell):
+                _say("    " + "\n".join([message(cell), *cell.traceback.splitlines()]).replace("\n", "\n    "))
+        passed = sum(cell.passed for cell in result.cells)
+        _say(f"{passed} of {len(result.cells)} pass the tests that you can see.")
+        if passed < len(result.cells):
+            raise typer.Exit(1)
 
     @app.command("audit")
     def audit_command(
         chapter: Annotated[str | None, typer.Option("--chapter", help="One chapter; by default all of them.")] = None,
         workers: Workers = None,
+        isolation: Isolation = BUBBLEWRAP,
     ) -> None:
         """Check the tests: the reference has full marks, the stub none, every misconception loses its points."""
         deviations = []
         with _clear_errors():
             for one in [course().chapter(chapter)] if chapter else course().chapters:
-                found = audit(course(), one, workers)
+                found = audit(course(), one, How(workers, isolation=isolation))
                 _say(f"{one.id}: {'as expected' if not found else f'{len(found)} deviations'}")
                 deviations += found
         for deviation in deviations:
@@ -61,19 +108,19 @@ def register(app: typer.Typer, course: Callable[[], Course] = here) -> None:
             raise typer.Exit(1)
 
     @app.command("sample")
-    def sample_command(workers: Workers = None) -> None:
+    def sample_command(workers: Workers = None, isolation: Isolation = BUBBLEWRAP) -> None:
         """Grade the sample class of every chapter, and compare its marks with the expected ones.
 
         Its submissions, marks and feedback lie in _build/sample-class. Your own gradebook is not touched.
         """
-        deviations = []
+        deviations, how = [], How(workers, isolation=isolation)
         with _clear_errors():
             for chapter in course().chapters:
                 separate = Course(course().root, course().build / "sample-class")
                 folder = separate.grading / "class" / chapter.id
-                write_sample_class(separate, chapter, folder)
-                _grade(separate, chapter, folder, workers)
-                deviations += audit(separate, chapter, workers, progress=False)
+                write_sample_class(chapter, folder)
+                _grade(separate, chapter, folder, how)
+                deviations += audit(separate, chapter, How(workers, isolation=isolation, progress=False))
         for deviation in deviations:
             _complain(deviation)
         _say("sample marks: as expected." if not deviations else f"sample marks: {len(deviations)} deviations.")
@@ -87,13 +134,13 @@ def register(app: typer.Typer, course: Callable[[], Course] = here) -> None:
     ) -> None:
         """Write submissions with known marks: the reference, the stub, every misconception, and a broken file."""
         with _clear_errors():
-            expected = write_sample_class(course(), course().chapter(chapter), folder)
+            expected = write_sample_class(course().chapter(chapter), folder)
         for student, marks in expected.items():
             _say(f"{student}: {'reported as unreadable' if marks is None else f'{sum(marks.values()):g} points'}")
         _say(f"written to {folder}")
 
 
-def _grade(course: Course, chapter: Chapter, path: Path, workers: int | None) -> None:
+def _grade(course: Course, chapter: Chapter, path: Path, how: How) -> None:
     found = collect(path, chapter)
     submissions = [submission for submission in found if submission.student]
     refused = [submission for submission in found if not submission.student]
@@ -101,12 +148,13 @@ def _grade(course: Course, chapter: Chapter, path: Path, workers: int | None) ->
         for submission in refused:
             _complain(f"{submission.path}: {submission.problem}")
         raise CollectError(f"There are no submissions to {chapter.id} in {path}.")
+    if how.isolation == NONE:
+        _complain("Grading without a sandbox: the code of every submission runs with your rights.")
     release = build_release(chapter)
-    results = grade_class(course, release, submissions, workers)
+    results = grade_class(course, release, submissions, how)
+    feedback = write_feedback(course, release, results)
+    report = write_report(course, release, results, refused)
     write_marks(course, release, submissions, results)
-    recognised = recognise(course, chapter, release, workers)
-    write_feedback(course, release, results, recognised)
-    report = write_report(course, release, results, refused, recognised)
 
     for student, result in results.items():
         if result.reason:
@@ -117,10 +165,25 @@ def _grade(course: Course, chapter: Chapter, path: Path, workers: int | None) ->
     _say(f"{graded} of {len(results)} submissions to {chapter.id} graded.")
     _say(f"report:   {report / 'report.html'}")
     _say(f"marks:    {report / 'marks.csv'}")
-    _say(f"feedback: {report / 'feedback'}/STUDENT.html")
-    if any(result.status == "infrastructure" for result in results.values()):
+    _say(f"feedback: {feedback[0].parent}/STUDENT.html")
+    if any(result.status == INFRASTRUCTURE for result in results.values()):
         _complain("Some submissions were not graded because the grader itself failed. Run the same command again.")
         raise typer.Exit(1)
+
+
+def _best_isolation() -> str:
+    """A student's own code may run without a sandbox where there is none."""
+    try:
+        bubblewrap(Path("/"), {})
+    except JailError:
+        return NONE
+    return BUBBLEWRAP
+
+
+def _one_of(value: str, choices: tuple[str, ...]) -> str:
+    if value not in choices:
+        raise typer.BadParameter(f"{value!r} is not one of {', '.join(choices)}.")
+    return value
 
 
 @contextmanager
@@ -128,7 +191,7 @@ def _clear_errors() -> Iterator[None]:
     """What the user can mend, in a sentence instead of a traceback."""
     try:
         yield
-    except (CollectError, FileNotFoundError, ReleaseError, MisconceptionError) as error:
+    except (CollectError, FileNotFoundError, GradebookError, JailError, MisconceptionError, ReleaseError) as error:
         _complain(str(error))
         raise typer.Exit(2 if isinstance(error, CollectError | NotPublished) else 1) from None
     except KeyboardInterrupt:

@@ -1,16 +1,13 @@
-"""One page of feedback for each student: marks, what failed, and the sentence that helps."""
+"""One page of feedback for each student: marks, each check in words, and the sentence that helps."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from autograder.grade import CellResult, Result
 from autograder.layout import Course
-from autograder.misconceptions import Misconception
 from autograder.release import Release
-
-Signature = tuple[str, str, str]
+from autograder.result import CRASHED, CellResult, Check, Result
 
 templates = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
@@ -20,48 +17,45 @@ templates = Environment(
     lstrip_blocks=True,
 )
 templates.filters["marks"] = lambda value: f"{value:.2f}".rstrip("0").rstrip(".")
-
-
-class Recognised:
-    """Misconceptions by what the tests say when they meet them."""
-
-    def __init__(self, graded: Iterable[tuple[Misconception, Result]]) -> None:
-        self.by_signature: dict[Signature, list[Misconception]] = {}
-        for misconception, result in graded:
-            for cell in result.cells:
-                if cell.exercise == misconception.exercise and not cell.passed and cell.error:
-                    self.by_signature.setdefault(cell.signature, []).append(misconception)
-
-    def of(self, cell: CellResult) -> list[Misconception]:
-        """The misconceptions whose tests fail with the very same result as this cell."""
-        return [] if cell.passed else self.by_signature.get(cell.signature, [])
-
-    def sentences(self, cell: CellResult) -> list[str]:
-        return list(dict.fromkeys(misconception.sentence for misconception in self.of(cell)))
+PLAIN = ("", "AssertionError", "NotAttempted", "NameError")  # types of exceptions that say nothing more
+NOT_THE_KEY = "This is not the right choice. Read the question again, option by option."
 
 
 def message(cell: CellResult) -> str:
     """What a student may read about a failed cell. The key of a quiz stays secret."""
     if cell.is_quiz and cell.error == "AssertionError":
-        return "This is not the right choice. Read the question again, option by option."
-    if cell.error in ("AssertionError", "MissingCell", "CellTimeoutError", "Warning"):
-        return cell.message or "A test failed."
-    return f"{cell.error}: {cell.message}" if cell.message else cell.error
+        return NOT_THE_KEY
+    if cell.status == CRASHED and cell.error not in (*PLAIN, cell.status) and not cell.message.startswith(cell.error):
+        return f"{cell.error}: {cell.message}" if cell.message else cell.error
+    return cell.message
 
 
-def write_feedback(
-    course: Course, release: Release, results: Mapping[str, Result], recognised: Recognised
-) -> list[Path]:
+def checks(cell: CellResult) -> list[Check]:
+    """The checks of a cell as a student may read them."""
+    if cell.is_quiz:
+        return []
+    return cell.checks
+
+
+def sentences(release: Release) -> dict[str, str]:
+    """Misconception → what helps."""
+    return {one.id: one.sentence for one in release.misconceptions}
+
+
+def write_feedback(course: Course, release: Release, results: Mapping[str, Result]) -> list[Path]:
     """Write autograder/reports/CHAPTER/feedback/STUDENT.html for every student, and say where.
 
     Not in nbgrader's own autograder/feedback/: it skips every folder that exists, or empties it.
     """
     folder = course.grading / "reports" / release.chapter_id / "feedback"
     folder.mkdir(parents=True, exist_ok=True)
-    template = templates.get_template("feedback.html")
+    template, known = templates.get_template("feedback.html"), sentences(release)
     paths = []
     for student, result in results.items():
-        rows = [(cell, message(cell), recognised.sentences(cell)) for cell in result.cells]
+        rows = [
+            (cell, message(cell), checks(cell), list(dict.fromkeys(known[one] for one in cell.misconceptions)))
+            for cell in result.cells
+        ]
         page = template.render(chapter=release.chapter_id, student=student, result=result, rows=rows)
         path = folder / f"{student}.html"
         path.write_text(page, encoding="utf-8")

@@ -11,12 +11,16 @@ from pathlib import Path
 import nbformat
 from nbgrader.api import Gradebook
 from nbgrader.preprocessors import SaveAutoGrades
-from sqlalchemy.exc import SAWarning
+from sqlalchemy.exc import SAWarning, SQLAlchemyError
 
 from autograder.collect import Submission
-from autograder.grade import Result
 from autograder.layout import Course
 from autograder.release import Release, register_assignment
+from autograder.result import INFRASTRUCTURE, Result
+
+
+class GradebookError(RuntimeError):
+    """The gradebook cannot be written. The message says what to do; nothing that was graded is lost."""
 
 
 def write_marks(course: Course, release: Release, submissions: list[Submission], results: Mapping[str, Result]) -> None:
@@ -26,14 +30,26 @@ def write_marks(course: Course, release: Release, submissions: list[Submission],
 
     Raises:
         ReleaseError: the gradebook holds submissions to a version of the chapter with other cells.
+        GradebookError: locked, read-only, damaged, or no room.
     """
+    try:
+        _write_all(course, release, submissions, results)
+    except (OSError, SQLAlchemyError) as error:
+        reason = str(error.__cause__ or error).splitlines()[0]
+        raise GradebookError(
+            f"The gradebook in {course.grading} cannot be written: {reason}. The marks are in the report; close what "
+            "else uses the gradebook (formgrader, another run), or make room, and run the same command again."
+        ) from None
+
+
+def _write_all(course: Course, release: Release, submissions: list[Submission], results: Mapping[str, Result]) -> None:
     course.grading.mkdir(parents=True, exist_ok=True)
     register_assignment(course, release.chapter_id, release.name, release.notebook)
     with Gradebook(course.gradebook) as gradebook, warnings.catch_warnings():
         warnings.simplefilter("ignore", SAWarning)  # nbgrader relies on what SQLAlchemy advises against
         for submission in submissions:
             result = results[submission.student]
-            if result.status == "infrastructure":
+            if result.status == INFRASTRUCTURE:
                 continue
             gradebook.update_or_create_student(submission.student)
             gradebook.update_or_create_submission(release.chapter_id, submission.student)
@@ -41,7 +57,7 @@ def write_marks(course: Course, release: Release, submissions: list[Submission],
             autograded = json.dumps(result.notebook, indent=1).encode() if result.notebook else None
             _replace(_folder(course, release, "autograded", submission.student), release, autograded)
     for submission in submissions:
-        if results[submission.student].status != "infrastructure":
+        if results[submission.student].status != INFRASTRUCTURE:
             _write_marks_of(course, release, submission.student, results[submission.student])
 
 

@@ -91,7 +91,9 @@ class Lane:
 
 def not_graded(release: Release, reason: str) -> Result:
     """Nobody's marks: the grader failed."""
-    cells = [CellResult(cell.grade_id, cell.exercise, cell.is_quiz, cell.points, INFRASTRUCTURE) for cell in release.graded]
+    cells = [
+        CellResult(cell.grade_id, cell.exercise, cell.is_quiz, cell.points, INFRASTRUCTURE) for cell in release.graded
+    ]
     return Result(INFRASTRUCTURE, reason, cells)
 
 
@@ -103,7 +105,9 @@ def kit(release: Release) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
         made = Path(temporary) / "kit"
-        shutil.copytree(here().root / "autograder" / "sandbox", made / "sandbox", ignore=shutil.ignore_patterns("__py*"))
+        shutil.copytree(
+            here().root / "autograder" / "sandbox", made / "sandbox", ignore=shutil.ignore_patterns("__py*")
+        )
         for name, text in release.packages.items():
             path = made / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -124,7 +128,14 @@ def kit(release: Release) -> Path:
 def _environment() -> dict[str, str]:
     one = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     path = os.pathsep.join(filter(None, [str(here().root), os.environ.get("PYTHONPATH", "")]))
-    return {**os.environ, **one, "PYTHONPATH": path, "PYTHONHASHSEED": "0", "CUDA_VISIBLE_DEVICES": "", "MPLBACKEND": "agg"}
+    return {
+        **os.environ,
+        **one,
+        "PYTHONPATH": path,
+        "PYTHONHASHSEED": "0",
+        "CUDA_VISIBLE_DEVICES": "",
+        "MPLBACKEND": "agg",
+    }
 
 
 _local = threading.local()

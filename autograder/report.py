@@ -9,10 +9,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from autograder.collect import Submission
-from autograder.feedback import Recognised, message, templates
-from autograder.grade import Result
+from autograder.exports import harmless
+from autograder.feedback import message, sentences, templates
+from autograder.gradescope import write_gradescope
 from autograder.layout import Course
 from autograder.release import Release
+from autograder.result import GRADED, INFRASTRUCTURE, Result
+from autograder.sandbox.launch import NONE
 
 BINS = 10
 
@@ -31,9 +34,8 @@ def write_report(
     release: Release,
     results: Mapping[str, Result],
     refused: Iterable[Submission],
-    recognised: Recognised,
 ) -> Path:
-    """Write report.html, marks.csv and results.json.
+    """Write report.html, marks.csv, results.json, and results/STUDENT.json for Gradescope.
 
     Args:
         refused: files that belong to no student, each with its problem.
@@ -44,20 +46,22 @@ def write_report(
     folder = course.grading / "reports" / release.chapter_id
     folder.mkdir(parents=True, exist_ok=True)
     _write_csv(folder / "marks.csv", release, results)
-    _write_json(folder / "results.json", release, results, recognised)
-    scores = [result.score for result in results.values() if result.status != "infrastructure"]
+    _write_json(folder / "results.json", release, results)
+    write_gradescope(course, release.chapter_id, results, sentences(release))
+    scores = [result.score for result in results.values() if result.status != INFRASTRUCTURE]
     page = templates.get_template("report.html").render(
         chapter=release.chapter_id,
         results=results,
-        maximum=sum(cell.points for cell in release.cells),
+        maximum=release.maximum,
         scores=scores,
         mean=statistics.fmean(scores) if scores else 0.0,
         median=statistics.median(scores) if scores else 0.0,
-        distribution=distribution(scores, sum(cell.points for cell in release.cells)),
+        distribution=distribution(scores, release.maximum),
         pass_rates=pass_rates(release, results),
-        misconceptions=misconceptions(results, recognised),
+        misconceptions=misconceptions(release, results),
         problems=[(student, result.reason) for student, result in results.items() if result.reason]
         + [(submission.path, submission.problem) for submission in refused],
+        unsafe=sorted(student for student, result in results.items() if result.isolation == NONE),
         notes=[(student, note) for student, result in results.items() for note in result.notes],
     )
     (folder / "report.html").write_text(page, encoding="utf-8")
@@ -74,52 +78,50 @@ def distribution(scores: list[float], maximum: float) -> list[Bar]:
 
 def pass_rates(release: Release, results: Mapping[str, Result]) -> list[Bar]:
     """The share of the graded submissions that pass each exercise."""
-    graded = [result for result in results.values() if result.status == "graded"]
+    graded = [result for result in results.values() if result.status == GRADED]
     bars = []
-    for index, cell in enumerate(release.cells):
+    for index, cell in enumerate(release.graded):
         passed = sum(result.cells[index].passed for result in graded)
         share = passed / len(graded) if graded else 0.0
         bars.append(Bar(cell.exercise, share, f"{passed} of {len(graded)} ({share:.0%})"))
     return bars
 
 
-def misconceptions(results: Mapping[str, Result], recognised: Recognised) -> list[tuple[str, str, int]]:
+def misconceptions(release: Release, results: Mapping[str, Result]) -> list[tuple[str, str, int]]:
     """Exercise, sentence and how many students, the most frequent first."""
+    known = sentences(release)
     counts = Counter(
         (cell.exercise, sentence)
         for result in results.values()
         for cell in result.cells
-        for sentence in recognised.sentences(cell)
+        for sentence in {known[one] for one in cell.misconceptions}
     )
     return [(exercise, sentence, count) for (exercise, sentence), count in counts.most_common()]
 
 
 def _write_csv(path: Path, release: Release, results: Mapping[str, Result]) -> None:
-    exercises = [cell.exercise for cell in release.cells]
+    exercises = [cell.exercise for cell in release.graded]
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["student", "total", "max", *map(_harmless, exercises), "status", "reason"])
+        writer.writerow(["student", "total", "max", *map(harmless, exercises), "status", "reason"])
         for student, result in results.items():
             marks = [f"{cell.score:g}" for cell in result.cells]
             totals = [f"{result.score:g}", f"{result.max_score:g}"]
-            writer.writerow([_harmless(student), *totals, *marks, result.status, _harmless(result.reason)])
+            writer.writerow([harmless(student), *totals, *marks, result.status, harmless(result.reason)])
 
 
-def _harmless(text: str) -> str:
-    """A spreadsheet would run text that begins like a formula."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
-
-
-def _write_json(path: Path, release: Release, results: Mapping[str, Result], recognised: Recognised) -> None:
+def _write_json(path: Path, release: Release, results: Mapping[str, Result]) -> None:
+    """Everything that was found out, without times and without notebooks: the same for the same submissions."""
     students = []
     for student, result in results.items():
         cells = [
-            asdict(cell)
-            | {"shown": "" if cell.passed else message(cell), "misconceptions": [m.id for m in recognised.of(cell)]}
-            for cell in result.cells
+            asdict(cell) | {"score": cell.score, "shown": "" if cell.passed else message(cell)} for cell in result.cells
         ]
-        totals = {"score": result.score, "max_score": result.max_score, "seconds": result.seconds}
+        for cell in cells:
+            del cell["pictures"]
         outcome = {"status": result.status, "reason": result.reason, "notes": result.notes}
-        students.append({"student": student, **outcome, **totals, "cells": cells})
+        how = {"seed": result.seed, "isolation": result.isolation}
+        totals = {"score": result.score, "max_score": result.max_score}
+        students.append({"student": student, **outcome, **how, **totals, "cells": cells})
     document = {"chapter": release.chapter_id, "release": release.digest, "students": students}
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -347,4 +347,3 @@ def _short(text: str) -> str:
     text = re.sub(r"0x[0-9a-fA-F]{6,}", "0x…", text)
     text = "".join(character for character in text if character in "\n\t" or character.isprintable())
     return text if len(text) <= MAX_MESSAGE else text[:MAX_MESSAGE] + " …"
-

@@ -58,9 +58,7 @@ def enter_namespaces() -> None:
         os.setresuid(NOBODY, NOBODY, NOBODY)
         _checked(libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), "prctl")  # so that /proc/self may be written
     uid, gid = os.getuid(), os.getgid()
-    _checked(
-        libc.unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWNET), "new name spaces"
-    )
+    _checked(libc.unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWNET), "new name spaces")
     for name, line in [("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")]:
         with open(f"/proc/self/{name}", "w") as file:
             file.write(line)
@@ -123,10 +121,19 @@ def _install_filter() -> None:
         program += [(0x35, 0, 1, 0x40000000), (answer, 0, 0, kill)]  # the x32 numbers of the same calls
     for number in FORBIDDEN[platform.machine()].values():
         program += [(equal, 0, 1, number), (answer, 0, 0, refuse)]
-    program += [(equal, 0, 1, CLONE3), (answer, 0, 0, no_such_call)]  # its flags cannot be seen; the libraries use clone
+    program += [
+        (equal, 0, 1, CLONE3),
+        (answer, 0, 0, no_such_call),
+    ]  # its flags cannot be seen; the libraries use clone
     spaces = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | 0x02000000 | 0x04000000
     program += [(equal, 0, 3, CLONE), (load, 0, 0, 16), (test, 0, 1, spaces), (answer, 0, 0, refuse), (load, 0, 0, 0)]
-    program += [(equal, 0, 3, SOCKET), (load, 0, 0, 16), (equal, 1, 0, 1), (answer, 0, 0, refuse), (answer, 0, 0, allow)]
+    program += [
+        (equal, 0, 3, SOCKET),
+        (load, 0, 0, 16),
+        (equal, 1, 0, 1),
+        (answer, 0, 0, refuse),
+        (answer, 0, 0, allow),
+    ]
     code = b"".join(struct.pack("HBBI", *instruction) for instruction in program)
     buffer = ctypes.create_string_buffer(code)
     header = struct.pack("HxxxxxxP", len(program), ctypes.addressof(buffer))

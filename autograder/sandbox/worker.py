@@ -180,9 +180,7 @@ class Worker(Peer):
             "class": type(module).__name__,
             "training": bool(module.training),
             "parameters": {name: tensor for name, tensor in module.__dict__["_parameters"].items()},
-            "buffers": {
-                name: [tensor, name not in hidden] for name, tensor in module.__dict__["_buffers"].items()
-            },
+            "buffers": {name: [tensor, name not in hidden] for name, tensor in module.__dict__["_buffers"].items()},
             "modules": {
                 name: None if child is None else self._structure(child, depth + 1)
                 for name, child in module.__dict__["_modules"].items()
