@@ -15,5 +15,5 @@ c.CourseDirectory.db_url = f"sqlite:///{root / 'autograder' / 'gradebook.db'}"
 # Without this, nbgrader would copy the sources, the quiz keys and the misconceptions into the release.
 c.CourseDirectory.ignore = [".ipynb_checkpoints", "__pycache__", "*.pyc", "*.md", "*.yml", "*.py"]
 c.ClearSolutions.code_stub = {"python": 'raise NotImplementedError("Replace this line by your code.")'}
-c.ExecutePreprocessor.timeout = 120
+c.ExecutePreprocessor.timeout = 60
 c.NbGrader.logfile = ""

@@ -149,8 +149,10 @@ def _cell(cell: dict[str, Any]) -> tuple[str, bool, str]:
     source = cell.get("source", "")
     if isinstance(source, list):
         source = "".join(line for line in source if isinstance(line, str))
-    if not isinstance(source, str) or len(source) > MAX_SOURCE:
-        raise Unreadable(f"A cell is longer than {MAX_SOURCE} characters, or is no text.")
+    if not isinstance(source, str):
+        source = ""
+    if len(source) > MAX_SOURCE:
+        source = f'raise ValueError("This cell was longer than {MAX_SOURCE} characters, and was left out.")'
     plain = source.encode("utf-8", "replace").decode()  # half of a surrogate pair is no text
     return id if isinstance(id, str) else "", cell.get("cell_type") == "code", plain
 

@@ -1,7 +1,9 @@
-"""A course of one chapter that is graded in a second: two exercises and a quiz question, no torch."""
+"""A course of one chapter that is graded in a second: three exercises and a quiz question, no torch."""
 
 import copy
+import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -26,6 +28,15 @@ TEST_TOTAL = """assert total([1, 2]) == 3, f"total([1, 2]) should be 3, not {tot
 ### BEGIN HIDDEN TESTS
 assert total([]) == 0, f"total([]) should be 0, not {total([])}."
 ### END HIDDEN TESTS"""
+GIVEN = "import os\nimport random\n\nOFFSET = 10"
+SHIFT = "def shift(x):\n    ### BEGIN SOLUTION\n    return x + OFFSET\n    ### END SOLUTION"
+TEST_SHIFT = """# the offset is added
+assert shift(1) == 1 + OFFSET, f"shift(1) should be {1 + OFFSET}, not {shift(1)}."
+### BEGIN HIDDEN TESTS
+# it depends on the seed
+number = random.Random(os.environ.get("COURSE_SEED", "")).randrange(100, 10**9)
+assert shift(number) == number + OFFSET, f"shift({number}) should be {number + OFFSET}, not {shift(number)}."
+### END HIDDEN TESTS"""
 QUIZ = '### BEGIN SOLUTION\nquiz_color = "c"\n### END SOLUTION'
 TEST_QUIZ = """### BEGIN HIDDEN TESTS
 assert quiz_color == "c", "the key is c"
@@ -43,27 +54,41 @@ def total(values):
 """
 
 
+FULL = {"test_double": 2.0, "test_total": 3.0, "test_shift": 4.0, "test_quiz_color": 1.0}
+NOTHING = dict.fromkeys(FULL, 0.0)
+
+
 def make_course(root: Path) -> Chapter:
-    """Write the sources and release them by nbgrader."""
-    course = Course(root)
-    folder = root / "solutions" / "01-tiny"
-    folder.mkdir(parents=True)
-    course.grading.mkdir()
-    for package in ("course", "mytransformer"):
-        (root / package).mkdir()
-    (folder / "tiny.md").write_text("# Tiny\n")
-    (folder / "misconceptions.py").write_text(MISCONCEPTIONS)
-    chapter = course.chapter("01-tiny")
-    nbformat.write(_instructor_notebook(), chapter.instructor_notebook)
-    config = nbgrader_config(course)
-    config.CourseDirectory.db_url = f"sqlite:///{root / 'stock.db'}"
-    assert NbGraderAPI(config=config).generate_assignment(chapter.id)["success"]
-    return chapter
+    """Write the sources, and what nbgrader releases of them."""
+    for name, data in _files().items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(data)
+    (root / "autograder").mkdir()
+    return Course(root).chapter("01-tiny")
+
+
+@cache
+def _files() -> dict[str, bytes]:
+    """Path → content of everything in the course, so that nbgrader runs once."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder).resolve()
+        course = Course(root)
+        (root / "solutions" / "01-tiny").mkdir(parents=True)
+        course.grading.mkdir()
+        (root / "solutions" / "01-tiny" / "tiny.md").write_text("# Tiny\n")
+        (root / "solutions" / "01-tiny" / "misconceptions.py").write_text(MISCONCEPTIONS)
+        chapter = course.chapter("01-tiny")
+        nbformat.write(_instructor_notebook(), chapter.instructor_notebook)
+        config = nbgrader_config(course)
+        config.CourseDirectory.db_url = f"sqlite:///{root / 'stock.db'}"
+        assert NbGraderAPI(config=config).generate_assignment(chapter.id)["success"]
+        return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
 def completed(chapter: Chapter, **answers: str) -> NotebookNode:
     """The student's notebook with right answers, and those given here instead."""
     right = {"double": "def double(x):\n    return x + x", "total": "def total(values):\n    return sum(values)"}
+    right |= {"shift": "def shift(x):\n    return OFFSET + x"}
     sources = right | {"quiz_color": 'quiz_color = "c"'} | answers
     notebook = nbformat.read(chapter.student_notebook, as_version=4)
     for cell in notebook.cells:
@@ -96,6 +121,9 @@ def _instructor_notebook() -> NotebookNode:
             _cell(TEST_DOUBLE, "test_double", {"tests": "double"}, points=2),
             _cell(TOTAL, "total", {"exercise": "total", "difficulty": 1, "minutes": 1}),
             _cell(TEST_TOTAL, "test_total", {"tests": "total"}, points=3),
+            new_code_cell(GIVEN, id="given"),
+            _cell(SHIFT, "shift", {"exercise": "shift", "difficulty": 1, "minutes": 1}),
+            _cell(TEST_SHIFT, "test_shift", {"tests": "shift"}, points=4),
             _cell(QUIZ, "quiz_color", {"quiz": "color"}),
             _cell(TEST_QUIZ, "test_quiz_color", {"quiz": "color"}, points=1),
         ],

@@ -132,8 +132,8 @@ class Session:
                 said = self.line.ask("exec", step.source)
             except (RemoteError, WireError) as error:
                 said = {"output": "", "pictures": [], "error": {"types": ["Error"], "message": str(error)}}
-        if step.kind == ANSWER and isinstance(said, dict):
-            self.said[step.id] = said
+        if step.kind == ANSWER:
+            self.said[step.id] = _plain(said)
 
     def _connect(self) -> Line:
         """The line to a worker that has run all cells so far."""
@@ -161,7 +161,7 @@ class Session:
     def time(self) -> Iterator[None]:
         """Bound what runs inside: by the cell's time, and by what is left of the notebook's."""
         limit = self.release.cell_timeout
-        left = max(0.1, min(limit, BUDGET * limit - self.spent))
+        left = max(0.1, min(limit, BUDGET * limit - self.spent))  # as a whole, so that no submission stops a class
 
         def ring(number: int, frame: object) -> None:
             raise TimeIsUp(f"It ran for more than {limit} seconds and was stopped.")
@@ -216,6 +216,8 @@ class Session:
             checks.append(Check(part.name or cell.exercise, status, text))
             if not message:
                 error, message, lines = kind, text, own
+            if self.line is None:  # the worker had to be ended: the next check would only do it again
+                break
         return checks, error, message, lines
 
     def _run(self, cell: Cell, part: Part) -> tuple[str, str, str, str] | None:
@@ -243,9 +245,8 @@ def _judged(session: Session, rebuilt: Rebuilt, step: Step) -> CellResult:
     """The verdict on one graded cell."""
     cell = next(cell for cell in session.release.graded if cell.grade_id == step.id)
     outcome = CellResult(cell.grade_id, cell.exercise, cell.is_quiz, cell.points, result.RIGHT)
-    said = session.said.get(cell.exercise, {})
-    outcome.output, outcome.pictures = _short(str(said.get("output", ""))), pictures(said.get("pictures"))
-    failed = said.get("error")
+    said = session.said.get(cell.exercise, {"output": "", "pictures": [], "error": None})
+    outcome.output, outcome.pictures, failed = said["output"], said["pictures"], said["error"]
     if cell.exercise not in rebuilt.answers:
         outcome.status, outcome.error, outcome.message = result.NOT_ATTEMPTED, "NotAttempted", "Not attempted."
         return outcome
@@ -265,10 +266,12 @@ def _judged(session: Session, rebuilt: Rebuilt, step: Step) -> CellResult:
         raise ValueError(f"{cell.grade_id} checks nothing")
     outcome.status = bad[0].status if bad else result.RIGHT
     if bad and failed:
-        kind, text = str((failed.get("types") or ["Error"])[0])[:80], _short(str(failed.get("message", "")))
-        outcome.notes.append(f"The cell of {cell.exercise} itself fails with {kind}: {text}")
-        outcome.traceback = outcome.traceback or str(failed.get("lines", ""))[:MAX_MESSAGE]
+        kind = failed["kind"]
+        outcome.notes.append(f"The cell of {cell.exercise} itself fails with {kind}: {failed['message']}")
+        outcome.traceback = outcome.traceback or failed["lines"]
         if outcome.error == "NameError":
+            outcome.message = f"{cell.exercise} is not defined, because its cell fails with {kind}: {failed['message']}"
+            outcome.checks = []
             unfinished = kind == "NotImplementedError"
             outcome.status = result.NOT_ATTEMPTED if unfinished else result.CRASHED
     return outcome
@@ -303,6 +306,18 @@ def _recognise(release: Release, jail: Jail, cells: list[CellResult], seed: str)
         return  # the marks stand; only the hint is lost
     finally:
         session.end()
+
+
+def _plain(said: object) -> dict[str, Any]:
+    """What a cell said, whatever the other side made of it."""
+    said = said if isinstance(said, dict) else {}
+    error = said.get("error")
+    if error is not None:
+        error = error if isinstance(error, dict) else {}
+        types, message, lines = error.get("types"), error.get("message", ""), error.get("lines", "")
+        kind = str(types[0])[:80] if isinstance(types, list) and types else "Error"
+        error = {"kind": kind, "message": _short(str(message)), "lines": _short(str(lines))}
+    return {"output": _short(str(said.get("output", ""))), "pictures": pictures(said.get("pictures")), "error": error}
 
 
 def _remote_status(error: RemoteError) -> str:

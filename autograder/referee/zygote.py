@@ -6,10 +6,12 @@ import os
 import struct
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 from typing import BinaryIO
 
 from autograder.release import Release
+from autograder.result import INFRASTRUCTURE
 from autograder.sandbox.launch import Jail, JailError, Limits
 
 
@@ -38,20 +40,21 @@ def main() -> None:
             child = os.fork()
             if child == 0:
                 try:
-                    answer.write(grade(release, jail, submission, seed.decode()).to_json().encode())
-                    answer.flush()
-                    os._exit(0)
-                except BaseException as error:
-                    sys.stderr.write(f"{type(error).__name__}: {error}\n")
-                    sys.excepthook(*sys.exc_info())
-                    os._exit(1)
+                    graded = grade(release, jail, submission, seed.decode())
+                except BaseException as error:  # also what no test may catch
+                    where = traceback.extract_tb(error.__traceback__)[-1]
+                    reason = f"The referee failed in {where.name}, line {where.lineno}: {type(error).__name__}: {error}"
+                    graded = no_marks(release, INFRASTRUCTURE, reason[:1000])
+                answer.write(graded.to_json().encode("utf-8", "replace"))
+                answer.flush()
+                os._exit(0)
             _, status = os.waitpid(child, 0)
             answer.seek(0)
             if os.waitstatus_to_exitcode(status) == 0:
                 write(results, answer.read())
             else:
                 reason = f"The referee's process ended with {os.waitstatus_to_exitcode(status)}."
-                write(results, no_marks(release, "infrastructure error", reason).to_json().encode())
+                write(results, no_marks(release, INFRASTRUCTURE, reason).to_json().encode())
     jail.close()
 
 

@@ -60,18 +60,26 @@ class Peer:
         with self.lock:
             try:
                 send(self.channel, [ASK, operation, *parts])
-                message = receive(self.channel)
-                while message[0] == ASK:
-                    self.serve(message)
-                    message = receive(self.channel)
-                kind, content = message
+                kind, content = self._answer()
             except (EOFError, OSError) as error:
                 raise Gone(str(error)) from None
-            except (IndexError, TypeError, KeyError, ValueError) as error:
-                raise WireError(f"not an answer: {error}") from None
         if kind == ERROR:
             raise error_from(content)
         return content
+
+    def _answer(self) -> tuple[str, Any]:
+        """What comes back, after everything was served that is asked meanwhile."""
+        while True:
+            try:
+                message = receive(self.channel)
+                if message[0] in (ANSWER, ERROR):
+                    kind, content = message
+                    return kind, content
+                if message[0] != ASK:
+                    raise WireError("neither question nor answer")
+            except (WireError, LookupError, TypeError, ValueError) as error:
+                raise Gone(f"it does not keep to the rules of the line: {error}") from None
+            self.serve(message)
 
     def call(
         self, number: int, method: str, args: tuple, kwargs: dict[str, Any], modules: tuple["StateOwner", ...] = ()

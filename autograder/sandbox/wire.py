@@ -185,7 +185,7 @@ def unpack_tensor(packed: object, strides: bool = False) -> tuple[Tensor, bool, 
         if not raw:
             plain = torch.empty(shape, dtype=dtype)
         elif dtype is torch.bool:
-            plain = (torch.frombuffer(bytearray(raw), dtype=torch.uint8) != 0).reshape(shape)
+            plain = torch.frombuffer(bytearray(raw), dtype=torch.uint8).to(torch.bool).reshape(shape)
         else:
             plain = torch.frombuffer(bytearray(raw), dtype=dtype).reshape(shape)
         if strides and layout and raw:

@@ -120,10 +120,10 @@ def only_answers_left(notebook: NotebookNode) -> NotebookNode:
     return notebook
 
 
-@attack("metadata: everything but answers", loses=SOFTMAX)
+@attack("metadata: everything but answers")
 def answer_deleted(notebook: NotebookNode) -> NotebookNode:
     """Lacks the cell of an answer, which is given in a cell without id."""
-    # The rule: an answer is what stands in its own cell.
+    # nbgrader would run that cell, and so the answer counts.
     source = answer(notebook, "softmax")
     notebook.cells.remove(cell_of(notebook, "softmax"))
     add_cell(notebook, source, before="test_softmax")
@@ -296,7 +296,7 @@ def source_as_list(notebook: NotebookNode) -> bytes:
     return with_source(notebook, answer(notebook, "softmax").splitlines(keepends=True))
 
 
-@attack("sources: list", loses=SOFTMAX, unreadable=None)
+@attack("sources: list", may_lose=SOFTMAX, unreadable=None)
 def source_with_nulls(notebook: NotebookNode) -> bytes:
     """Stores a source as a list of lines, numbers, nulls and lists, which the format forbids."""
     return with_source(notebook, [*answer(notebook, "softmax").splitlines(keepends=True), None, 7, 1e400, ["x"], {}])

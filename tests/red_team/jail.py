@@ -203,7 +203,7 @@ def reference_from_imports(notebook: NotebookNode) -> NotebookNode:
     # `mytransformer` is built from the reference solutions: a submission must not be able to import it.
     code = """
         import importlib
-        for name in ("mytransformer.attention", "autograder.release", "autograder.misconceptions", "nbgrader.api"):
+        for name in ("mytransformer.attention", "autograder.release", "autograder.misconceptions"):
             try:
                 importlib.import_module(name)
                 breach(name)
