@@ -21,6 +21,10 @@ from autograder.result import INFRASTRUCTURE, UNREADABLE, CellResult, Result
 from autograder.sandbox.launch import BUBBLEWRAP
 
 
+class ClusterError(RuntimeError):
+    """The Dask cluster cannot be used. The message says why."""
+
+
 @dataclass(frozen=True)
 class How:
     """How a class is graded; what does not matter for the marks."""
@@ -138,7 +142,11 @@ def _on_cluster(release: Release, waiting: list[tuple[Submission, str]], how: Ho
     from distributed import Client
     from distributed import as_completed as ready
 
-    with Client(how.scheduler, timeout=30) as client:
+    try:
+        client = Client(how.scheduler, timeout=10)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ClusterError(f"There is no Dask scheduler at {how.scheduler}: {error}") from None
+    with client:
         shared = client.scatter(release.to_json(), broadcast=True)
         futures = {
             client.submit(grade_remotely, shared, submission.content, seed, how.isolation, pure=False): (

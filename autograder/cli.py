@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from autograder import commands_grade
+from autograder import commands_class, commands_grade
 from autograder.export import export
 from autograder.layout import here
 from autograder.publish import PublishError, SourceError, publish
@@ -57,3 +57,4 @@ def export_command(
 
 
 commands_grade.register(app)
+commands_class.register(app)

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from autograder.audit import audit
-from autograder.classroom import How, a_lane, grade_class
+from autograder.classroom import ClusterError, How, a_lane, grade_class
 from autograder.collect import CollectError, collect
 from autograder.feedback import message, write_feedback
 from autograder.gradebook import GradebookError, write_marks
@@ -191,7 +191,15 @@ def _clear_errors() -> Iterator[None]:
     """What the user can mend, in a sentence instead of a traceback."""
     try:
         yield
-    except (CollectError, FileNotFoundError, GradebookError, JailError, MisconceptionError, ReleaseError) as error:
+    except (
+        ClusterError,
+        CollectError,
+        FileNotFoundError,
+        GradebookError,
+        JailError,
+        MisconceptionError,
+        ReleaseError,
+    ) as error:
         _complain(str(error))
         raise typer.Exit(2 if isinstance(error, CollectError | NotPublished) else 1) from None
     except KeyboardInterrupt:

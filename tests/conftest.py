@@ -21,7 +21,7 @@ def published() -> Course:
 
 @pytest.fixture(scope="session")
 def jail() -> str:
-    """The isolation to test with. Without bubblewrap there is nothing to test: an error in CI, elsewhere loudly skipped."""
+    """The isolation to test with. Without bubblewrap there is nothing to test: an error in CI, else loudly skipped."""
     from autograder.sandbox.launch import BUBBLEWRAP, JailError, bubblewrap
 
     try:

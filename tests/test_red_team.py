@@ -9,6 +9,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from bs4 import BeautifulSoup
 from red_team.attacks import ATTACKS, HTML, LISTENER_NAME, LISTENER_PORT, Attack, forbidden_files
 
 from autograder.classroom import How, grade_class
@@ -123,7 +124,9 @@ def test_pages_show_everything_as_text(course: Course, release: Release, results
     pages.append(write_report(course, release, results, []) / "report.html")
     for path in pages:
         page = path.read_text(encoding="utf-8")
-        assert (
-            HTML not in page and "<script" not in page and "onerror=" not in page.replace("&gt;", ">").split("<img")[0]
-        )
-        assert not any(secret in page for secret in SECRETS), path.name
+        assert HTML not in page and not any(secret in page for secret in SECRETS), path.name
+        parsed = BeautifulSoup(page, "html.parser")
+        assert not parsed.find_all(["script", "iframe", "object", "embed", "link", "base", "form"]), path.name
+        assert all(str(image["src"]).startswith("data:image/png;base64,") for image in parsed.find_all("img")), path.name
+        handlers = [name for tag in parsed.find_all(True) for name in tag.attrs if name.startswith("on")]
+        assert not handlers, path.name

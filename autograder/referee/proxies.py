@@ -1,4 +1,4 @@
-"""What a test holds in its hands instead of the student's own objects. See CONTRIBUTING.md, "What a test may rely on"."""
+"""What a test holds instead of the student's own objects. CONTRIBUTING.md says what a test may rely on."""
 
 import socket
 import types

@@ -60,9 +60,10 @@ def main() -> None:
 
 def _warm_up() -> None:
     """Import what tests import; run no tensor operation, for the sake of the children."""
-    import torch.nn.functional
     import torch.fx.experimental.symbolic_shapes  # the first gradient would import it, in every child
+    import torch.nn.functional
     import torch.optim  # noqa: F401
+
     from course import checks, examples, plots  # noqa: F401
 
 

@@ -72,10 +72,8 @@ class Jail:
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         python = [sys.executable, "-m", "sandbox.zygote", str(theirs.fileno())]
         environment = _environment("/kit" if isolation == BUBBLEWRAP else str(kit))
-        if isolation == BUBBLEWRAP:
-            command = [*bubblewrap(kit, environment), *python, "confined"]
-        else:
-            command = [*python, "free"]
+        confined = isolation == BUBBLEWRAP
+        command = [*bubblewrap(kit, environment), *python, "confined"] if confined else [*python, "free"]
         self.process = subprocess.Popen(
             command,
             pass_fds=[theirs.fileno()],

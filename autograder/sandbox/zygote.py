@@ -41,10 +41,11 @@ def main(control: socket.socket, confined: bool) -> None:
 def _warm_up() -> None:
     import beartype  # noqa: F401
     import jaxtyping._ipython_extension  # noqa: F401
-    import torch.fx.experimental.symbolic_shapes  # the first gradient would import it, in every child
     import matplotlib.backends.backend_agg
     import matplotlib.pyplot  # noqa: F401
+    import torch.fx.experimental.symbolic_shapes  # the first gradient would import it, in every child
     import torch.nn.functional  # noqa: F401
+
     from course import checks, examples, plots  # noqa: F401
 
 
@@ -67,10 +68,7 @@ def _guard(channel: int, lifeline: int, limits: dict, confined: bool, shell: obj
         os.close(tell)
         os.close(channel)
         problem = os.read(ready, 4096)
-        if problem:
-            reason = "infrastructure: " + problem.decode()
-        else:
-            reason = _watch(child, lifeline, limits["memory"])
+        reason = f"infrastructure: {problem.decode()}" if problem else _watch(child, lifeline, limits["memory"])
         _end(child, confined)
         _, status = os.waitpid(child, 0)
         if reason == "ended" and os.WIFSIGNALED(status):
