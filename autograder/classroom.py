@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
-from queue import SimpleQueue
 from typing import Any
 
 from rich.console import Console
@@ -29,8 +28,8 @@ class ClusterError(RuntimeError):
 class How:
     """How a class is graded; what does not matter for the marks."""
 
-    workers: int | None = None  # lanes on this machine; by default one a processor
-    scheduler: str | None = None  # address of a Dask scheduler, which then has the lanes
+    workers: int | None = None  # submissions at the same time; by default one a processor
+    scheduler: str | None = None  # address of a Dask scheduler, whose workers then grade
     isolation: str = BUBBLEWRAP
     seed: str | None = None  # for all submissions; by default each has one that follows from the course's secret
     progress: bool = True
@@ -111,29 +110,18 @@ Graded = Iterator[tuple[Submission, str, Result]]
 
 
 def _on_this_machine(release: Release, waiting: list[tuple[Submission, str]], how: How) -> Graded:
-    """Results in the order in which they are ready. Every lane ends with this call."""
-    idle: SimpleQueue[Lane] = SimpleQueue()
-    count = min(how.workers or os.cpu_count() or 1, len(waiting))
-    lanes = [Lane(release, how.isolation) for _ in range(count)]
-    for lane in lanes:
-        idle.put(lane)
-
-    def grade(submission: Submission, seed: str) -> Result:
-        lane = idle.get()
-        try:
-            return lane.grade(submission.content or b"", seed)
-        finally:
-            idle.put(lane)
-
-    pool = ThreadPoolExecutor(max(1, count))
+    """Results in the order in which they are ready. Every process ends with this call."""
+    if not waiting:
+        return
+    lane = Lane(release, how.isolation)
+    pool = ThreadPoolExecutor(how.workers or os.cpu_count() or 1)
     try:
-        futures = {pool.submit(grade, submission, seed): (submission, seed) for submission, seed in waiting}
+        futures = {pool.submit(lane.grade, one.content or b"", seed): (one, seed) for one, seed in waiting}
         for future in as_completed(futures):
             yield *futures[future], future.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-        for lane in lanes:
-            lane.stop()
+        lane.stop()
         pool.shutdown()
 
 

@@ -1,4 +1,4 @@
-"""A lane grades one submission after another: a warm referee with a warm jail. As many lanes, as many at a time."""
+"""A warm referee with a warm jail, and the jobs that are sent to it."""
 
 import json
 import os
@@ -8,7 +8,9 @@ import sys
 import tempfile
 import threading
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
+from queue import SimpleQueue
 
 from autograder.layout import here
 from autograder.referee.zygote import read, write
@@ -18,45 +20,53 @@ from autograder.sandbox.launch import BUBBLEWRAP, JailError, Limits
 
 
 class Lane:
-    """One referee process. Started when it is first needed, and again when it dies."""
+    """One referee process that grades several submissions at a time. Started when needed, and again when it dies."""
 
     def __init__(self, release: Release, isolation: str = BUBBLEWRAP, limits: Limits | None = None) -> None:
         self.release, self.isolation, self.limits = release, isolation, limits or Limits()
         self.process: subprocess.Popen[bytes] | None = None
+        self.waiting: dict[int, SimpleQueue[bytes | None]] = {}
+        self.lock = threading.Lock()
+        self.numbers = count(1)
         self.stopped = False
 
     def grade(self, submission: bytes, seed: str) -> Result:
-        """Grade one submission. What the grader itself fails on is tried twice.
+        """Grade one submission; may be called from several threads. What the grader fails on is tried twice.
 
         Raises:
             JailError: there is no sandbox on this machine.
         """
         result = self._attempt(submission, seed)
         if result.status == INFRASTRUCTURE and not self.stopped:
-            self.close()
             result = self._attempt(submission, seed)
         return result
 
     def _attempt(self, submission: bytes, seed: str) -> Result:
-        try:
-            if self.process is None:
+        answer: SimpleQueue[bytes | None] = SimpleQueue()
+        with self.lock:
+            if self.stopped:
+                return not_graded(self.release, "stopped")
+            if self.process is None or self.process.poll() is not None:
                 self._start()
-            assert self.process is not None and self.process.stdin and self.process.stdout
-            write(self.process.stdin, seed.encode())  # type: ignore[arg-type]
-            write(self.process.stdin, submission)  # type: ignore[arg-type]
-            answer = read(self.process.stdout)  # type: ignore[arg-type]
-            if answer:
-                return Result.from_json(answer)
-            reason = "The referee's process ended."
-        except (OSError, ValueError) as error:
-            reason = f"The referee does not answer: {type(error).__name__}."
-        self.close()
-        return not_graded(self.release, reason)
+            assert self.process is not None and self.process.stdin
+            number = next(self.numbers)
+            self.waiting[number] = answer
+            try:
+                job = {"number": number, "seed": seed}
+                write(self.process.stdin.fileno(), json.dumps(job).encode())
+                write(self.process.stdin.fileno(), submission)
+            except OSError:
+                answer.put(None)
+        graded = answer.get()
+        if graded is None:
+            return not_graded(self.release, "The referee's process ended.")
+        result = Result.from_json(graded)
+        if result.status == INFRASTRUCTURE:
+            self._close()
+        return result
 
     def _start(self) -> None:
-        if self.stopped:
-            raise OSError("stopped")
-        self.process = subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "autograder.referee.zygote"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -64,29 +74,50 @@ class Lane:
             env=_environment(),
             start_new_session=True,  # Ctrl-C is for the one who started all this
         )
-        assert self.process.stdin and self.process.stdout
+        assert process.stdin and process.stdout
         settings = {"kit": str(kit(self.release)), "isolation": self.isolation, "limits": asdict(self.limits)}
-        write(self.process.stdin, json.dumps(settings).encode())  # type: ignore[arg-type]
-        write(self.process.stdin, self.release.to_json().encode())  # type: ignore[arg-type]
-        problem = json.loads(read(self.process.stdout) or b'{"problem": "The referee did not start."}').get("problem")  # type: ignore[arg-type]
+        try:
+            write(process.stdin.fileno(), json.dumps(settings).encode())
+            write(process.stdin.fileno(), self.release.to_json().encode())
+            problem = json.loads(read(process.stdout.fileno())).get("problem")
+        except (OSError, EOFError):
+            problem = "The referee did not start."
         if problem:
-            self.close()
+            process.kill()
+            process.wait()
             raise JailError(problem)
+        self.process = process
+        threading.Thread(target=self._listen, args=(process,), daemon=True).start()
+
+    def _listen(self, process: subprocess.Popen[bytes]) -> None:
+        """Hand out results until the process ends; then tell all who still wait."""
+        assert process.stdout
+        try:
+            while True:
+                number = json.loads(read(process.stdout.fileno()))["number"]
+                answer = read(process.stdout.fileno())
+                with self.lock:
+                    if number in self.waiting:
+                        self.waiting.pop(number).put(answer)
+        except (OSError, EOFError, ValueError):
+            with self.lock:
+                if self.process in (process, None):
+                    self.process = None
+                    for answer_to in self.waiting.values():
+                        answer_to.put(None)
+                    self.waiting.clear()
 
     def stop(self) -> None:
         """End for good."""
         self.stopped = True
-        self.close()
+        self._close()
 
-    def close(self) -> None:
+    def _close(self) -> None:
         """End the process; with it goes the jail, and whatever runs there."""
-        process, self.process = self.process, None
+        process = self.process
         if process:
             process.kill()
             process.wait()
-            for stream in (process.stdin, process.stdout):
-                if stream:
-                    stream.close()
 
 
 def not_graded(release: Release, reason: str) -> Result:
@@ -138,19 +169,23 @@ def _environment() -> dict[str, str]:
     }
 
 
-_local = threading.local()
+_here: dict[str, Lane] = {}
+_here_lock = threading.Lock()
 
 
 def grade_remotely(release: str, submission: bytes, seed: str, isolation: str) -> str:
-    """The job as a function of plain values, for a scheduler: each of its threads keeps a lane.
+    """The job as a function of plain values, for a scheduler: each of its processes keeps one lane warm.
 
     Returns:
         `Result.to_json()`.
     """
-    lane = getattr(_local, "lane", None)
     wanted = Release.from_json(release)
-    if lane is None or (lane.release.digest, lane.isolation) != (wanted.digest, isolation):
-        if lane is not None:
-            lane.stop()
-        lane = _local.lane = Lane(wanted, isolation)
+    key = f"{wanted.digest} {isolation}"
+    with _here_lock:
+        if key not in _here:
+            for old in _here.values():
+                old.stop()
+            _here.clear()
+            _here[key] = Lane(wanted, isolation)
+        lane = _here[key]
     return lane.grade(submission, seed).to_json()

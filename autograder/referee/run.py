@@ -98,6 +98,8 @@ class Session:
         self.worker: Worker | None = None
         self.line: Line | None = None
         self.spent = 0.0
+        self.names = frozenset[str]().union(*self.answered.values())
+        self.stale: set[str] = set()  # names to be asked for again
 
     def steps(self) -> Iterator[Step]:
         """Run everything up to each test, and hand out the test."""
@@ -132,6 +134,7 @@ class Session:
                 said = self.line.ask("exec", step.source)
             except (RemoteError, WireError) as error:
                 said = {"output": "", "pictures": [], "error": {"types": ["Error"], "message": str(error)}}
+        self.stale |= self.names & (names.bound(step.source) | self.answered.get(step.id, frozenset()))
         if step.kind == ANSWER:
             self.said[step.id] = _plain(said)
 
@@ -143,19 +146,18 @@ class Session:
             self.line.ask("seed", int(hashlib.sha256(f"worker {self.seed}".encode()).hexdigest()[:8], 16))
             for step in self.done:
                 self._execute(step)
+            self.stale = set(self.names)
         return self.line
 
     def refresh(self) -> None:
-        """Bring the student's names here: proxies, or plain values."""
-        for defined in self.answered.values():
-            for name in defined:
-                self.namespace.pop(name, None)
+        """Bring the student's names here: proxies, or plain values. Only those that may have changed are asked for."""
         line = self._connect()
         with self.time():
-            for step in self.done:
-                for name in self.answered.get(step.id, ()) if step.kind == ANSWER else ():
-                    with contextlib.suppress(RemoteError):
-                        self.namespace[name] = line.get(name)
+            for name in sorted(self.stale):
+                self.namespace.pop(name, None)
+                with contextlib.suppress(RemoteError):
+                    self.namespace[name] = line.get(name)
+            self.stale.clear()
 
     @contextlib.contextmanager
     def time(self) -> Iterator[None]:
@@ -223,7 +225,9 @@ class Session:
     def _run(self, cell: Cell, part: Part) -> tuple[str, str, str, str] | None:
         """Run one check: None, or status, type, message and the student's lines of what went wrong."""
         os.environ["COURSE_SEED"] = self.seed
-        torch.manual_seed(int(hashlib.sha256(f"{self.seed}/{cell.grade_id}".encode()).hexdigest()[:8], 16))
+        torch.default_generator.manual_seed(
+            int(hashlib.sha256(f"{self.seed}/{cell.grade_id}".encode()).hexdigest()[:8], 16)
+        )
         try:
             if self.line is None:
                 self.refresh()

@@ -3,12 +3,13 @@
 import gc
 import json
 import os
+import select
 import struct
 import sys
 import tempfile
 import traceback
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from autograder.release import Release
 from autograder.result import INFRASTRUCTURE
@@ -16,10 +17,10 @@ from autograder.sandbox.launch import Jail, JailError, Limits
 
 
 def main() -> None:
-    """Read a job, write its result, until there are no more."""
-    jobs, results = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    """Read jobs, write their results, several at a time, until there are no more."""
+    jobs, results = os.dup(0), os.dup(1)
     os.dup2(2, 1)  # whatever is printed must not get between the results
-    settings = json.loads(read(jobs) or b"{}")
+    settings = json.loads(read(jobs))
     release = Release.from_json(read(jobs))
     jail = Jail(Path(settings["kit"]), settings["isolation"], Limits(**settings["limits"]))
     sys.path.insert(0, settings["kit"])
@@ -34,28 +35,48 @@ def main() -> None:
         return
     write(results, b"{}")
     gc.collect()
-    gc.freeze()
-    while (seed := read(jobs)) and (submission := read(jobs)) is not None:
-        with tempfile.TemporaryFile() as answer:
-            child = os.fork()
-            if child == 0:
+    gc.freeze()  # so that a child's collector does not copy what it inherits
+    running: dict[
+        int, tuple[int, int, IO[bytes]]
+    ] = {}  # end of a pipe that closes with the child → number, pid, answer
+    while True:
+        ready, _, _ = select.select([jobs, *running], [], [])
+        for descriptor in ready:
+            if descriptor != jobs:
+                number, pid, answer = running.pop(descriptor)
+                os.close(descriptor)
+                _, status = os.waitpid(pid, 0)
+                answer.seek(0)
+                graded = answer.read()
+                answer.close()
+                if status or not graded:
+                    reason = f"The referee's process ended with {os.waitstatus_to_exitcode(status)}."
+                    graded = no_marks(release, INFRASTRUCTURE, reason).to_json().encode()
+                write(results, json.dumps({"number": number}).encode())
+                write(results, graded)
+                continue
+            try:
+                job, submission = json.loads(read(jobs)), read(jobs)
+            except EOFError:
+                jail.close()
+                return
+            ended, alive = os.pipe()
+            answer = tempfile.TemporaryFile()  # noqa: SIM115
+            pid = os.fork()
+            if pid == 0:
+                for other in (jobs, results, ended, *running):
+                    os.close(other)
                 try:
-                    graded = grade(release, jail, submission, seed.decode())
+                    result = grade(release, jail, submission, job["seed"])
                 except BaseException as error:  # also what no test may catch
                     where = traceback.extract_tb(error.__traceback__)[-1]
                     reason = f"The referee failed in {where.name}, line {where.lineno}: {type(error).__name__}: {error}"
-                    graded = no_marks(release, INFRASTRUCTURE, reason[:1000])
-                answer.write(graded.to_json().encode("utf-8", "replace"))
+                    result = no_marks(release, INFRASTRUCTURE, reason[:1000])
+                answer.write(result.to_json().encode("utf-8", "replace"))
                 answer.flush()
                 os._exit(0)
-            _, status = os.waitpid(child, 0)
-            answer.seek(0)
-            if os.waitstatus_to_exitcode(status) == 0:
-                write(results, answer.read())
-            else:
-                reason = f"The referee's process ended with {os.waitstatus_to_exitcode(status)}."
-                write(results, no_marks(release, INFRASTRUCTURE, reason).to_json().encode())
-    jail.close()
+            os.close(alive)
+            running[ended] = (job["number"], pid, answer)
 
 
 def _warm_up() -> None:
@@ -67,15 +88,30 @@ def _warm_up() -> None:
     from course import checks, examples, plots  # noqa: F401
 
 
-def read(stream: BinaryIO) -> bytes:
-    """The next message; empty at the end."""
-    head = stream.read(8)
-    return stream.read(struct.unpack(">Q", head)[0]) if len(head) == 8 else b""
+def read(descriptor: int) -> bytes:
+    """The next message.
+
+    Raises:
+        EOFError: there are no more.
+    """
+    (size,) = struct.unpack(">Q", _exactly(descriptor, 8))
+    return _exactly(descriptor, size)
 
 
-def write(stream: BinaryIO, message: bytes) -> None:
-    stream.write(struct.pack(">Q", len(message)) + message)
-    stream.flush()
+def _exactly(descriptor: int, size: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < size:
+        part = os.read(descriptor, min(size - len(parts), 2**20))
+        if not part:
+            raise EOFError
+        parts += part
+    return bytes(parts)
+
+
+def write(descriptor: int, message: bytes) -> None:
+    rest = memoryview(struct.pack(">Q", len(message)) + message)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
 
 
 if __name__ == "__main__":

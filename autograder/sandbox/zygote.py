@@ -84,29 +84,37 @@ def _guard(channel: int, lifeline: int, limits: dict, confined: bool, shell: obj
 
 def _watch(child: int, lifeline: int, memory: int) -> str:
     """Wait until the child ends, takes too much memory, or the referee hangs up."""
-    gone = os.pidfd_open(child)
+    gone = [os.pidfd_open(child)] if hasattr(os, "pidfd_open") else []
     while True:
-        ready, _, _ = select.select([gone, lifeline], [], [], POLL)
-        if gone in ready:
+        ready, _, _ = select.select([lifeline, *gone], [], [], POLL)
+        if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             return "ended"
         if lifeline in ready:
             return "stopped"
-        if _memory_in_use() > memory:
+        if _memory_in_use(child) > memory:
             return "memory"
 
 
-def _memory_in_use() -> int:
-    """Bytes of all processes of this jail but the first ones, shared pages counted once."""
-    total = 0
-    me = os.getpid()
-    for entry in os.listdir("/proc"):
-        if entry.isdigit() and int(entry) > me:
+def _memory_in_use(child: int) -> int:
+    """Bytes of all processes in the child's world, shared pages counted once."""
+    total, world = 0, _world(str(child))
+    for entry in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        if entry.isdigit() and _world(entry) == world:
             try:
                 lines = Path(f"/proc/{entry}/smaps_rollup").read_text().splitlines()
             except OSError:
                 continue
             total += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss_Anon:"))
     return total
+
+
+def _world(process: str) -> str:
+    """What the processes of one submission have in common: their process name space, or else their session."""
+    try:
+        own, space = os.readlink("/proc/self/ns/pid"), os.readlink(f"/proc/{process}/ns/pid")
+        return space if space != own else f"session {os.getsid(int(process))}"
+    except OSError:
+        return process
 
 
 def _end(child: int, confined: bool) -> None:

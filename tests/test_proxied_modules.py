@@ -1,0 +1,179 @@
+"""Modules of the student in the hands of a test: a real worker in a process of its own, without a jail."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from tiny_course import make_course
+from tiny_worker import connect
+from torch import Tensor, nn
+
+from autograder import lanes
+from autograder.referee.proxies import Line
+from autograder.release import build_release
+from autograder.sandbox.launch import NONE, Jail
+
+X = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+
+
+@pytest.fixture(scope="module")
+def jail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jail]:
+    release = build_release(make_course(tmp_path_factory.mktemp("course")))
+    jail = Jail(lanes.kit(release), NONE)
+    yield jail
+    jail.close()
+
+
+@pytest.fixture(scope="module")
+def line(jail: Jail) -> Iterator[Line]:
+    worker, line = connect(jail)
+    yield line
+    worker.end()
+
+
+@pytest.fixture
+def get(line: Line) -> Callable[[str], Any]:
+    return line.get
+
+
+def linear(get: Callable[[str], Any]) -> Any:
+    module = get("Linear")(2, 2)
+    module.eval()
+    return module
+
+
+def test_a_module_computes_with_the_weights_it_is_given(get: Callable[[str], Any]) -> None:
+    module = linear(get)
+    assert torch.equal(module(X), X @ torch.ones(2, 2))
+    with torch.no_grad():
+        module.W.copy_(torch.eye(2) * 3)
+    assert torch.equal(module(X, scale=2.0), X * 6)
+    module.load_state_dict({"W": torch.eye(2), "b": torch.ones(2), "seen": torch.zeros(())})
+    assert torch.equal(module(X), X + 1)
+    assert list(module.state_dict()) == ["W", "b", "seen"]
+    assert [name for name, _ in module.named_parameters()] == ["W", "b"]
+    assert [name for name, _ in module.named_buffers()] == ["seen", "secret"]
+    module.W.data = torch.zeros(2, 2)
+    assert torch.equal(module(X), torch.ones(2, 2))
+    module.W = nn.Parameter(torch.eye(2))
+    assert torch.equal(module(X), X + 1)
+
+
+def test_attributes_and_methods(get: Callable[[str], Any]) -> None:
+    module = linear(get)
+    assert module.d_in == 2 and module.norm(p=1) == 4
+    with torch.no_grad():
+        module.W.mul_(2)
+    assert module.norm(p=1) == 8
+    module.norm().backward()
+    assert module.W.grad is not None
+    with pytest.raises(AttributeError):
+        _ = module.nothing
+    assert isinstance(module, nn.Module) and isinstance(module, get("Linear"))
+
+
+def test_training_mode_and_buffers(get: Callable[[str], Any]) -> None:
+    module = get("Linear")(2, 50)
+    assert module.training
+    assert (module(X) == 0).any(), "dropout works"
+    assert module.seen == 1
+    module.eval()
+    assert not (module(X) == 0).any() and module.seen == 1
+    module.train()
+    module(X)
+    assert module.seen == 2
+    module.seen.zero_()
+    module(X)
+    assert module.seen == 1
+
+
+def test_gradients_of_a_module(get: Callable[[str], Any]) -> None:
+    module, x = linear(get), X.clone().requires_grad_()
+    module(x).pow(2).sum().backward()
+    W = torch.ones(2, 2, requires_grad=True)
+    (X @ W).pow(2).sum().backward()
+    assert torch.allclose(module.W.grad, W.grad) and x.grad is not None and module.b.grad is not None
+    before = module.W.grad.clone()
+    module(X).pow(2).sum().backward()
+    assert torch.allclose(module.W.grad, 2 * before), "gradients add up"
+    module.zero_grad()
+    assert module.W.grad is None
+    with torch.no_grad():
+        assert not module(X).requires_grad
+    module.W.requires_grad_(False)
+    module(X).sum().backward()
+    assert module.W.grad is None and module.b.grad is not None
+    assert get("optimise")(module) == [False, True]
+
+
+def test_an_optimiser_trains(get: Callable[[str], Any]) -> None:
+    module = linear(get)
+    optimiser = torch.optim.SGD(module.parameters(), lr=0.05)
+    losses = []
+    for _ in range(10):
+        optimiser.zero_grad()
+        loss = (module(X) - 1).pow(2).mean()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] / 4
+
+
+def test_double(get: Callable[[str], Any]) -> None:
+    module = linear(get).double()
+    assert module(X.double()).dtype == torch.float64 and module.W.dtype == torch.float64
+    with pytest.raises(RuntimeError, match="same dtype"):
+        module(X)
+
+
+def test_children_and_tied_weights(get: Callable[[str], Any]) -> None:
+    model = get("Stack")().eval()
+    assert len(model.layers) == 2 and [layer.d_in for layer in model.layers] == [2, 2]
+    assert model.head.weight is model.tied.weight
+    assert len(list(model.parameters())) == 5
+    layer = model.layers[1]
+    assert torch.equal(layer(X), X @ torch.ones(2, 2))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.eye(2) if parameter.dim() == 2 else torch.zeros(2))
+    assert torch.equal(model(X), X)
+    with torch.no_grad():
+        model.tied.weight.mul_(2)
+        layer.W.mul_(10)
+    assert torch.equal(model(X), 40 * X) and torch.equal(layer(X), 10 * X)
+    model(X).sum().backward()
+    assert torch.allclose(model.head.weight.grad, reference_gradient())
+    assert not layer.training and model.train().layers[0].drop.training
+
+
+def reference_gradient() -> Tensor:
+    weight = (2 * torch.eye(2)).requires_grad_()
+    (10 * X @ weight.T @ weight.T).sum().backward()
+    return weight.grad
+
+
+def test_modules_that_grow(get: Callable[[str], Any]) -> None:
+    module = get("Lazy")()
+    assert list(module.parameters()) == []
+    module(X)
+    assert [name for name, _ in module.named_parameters()] == ["later.weight", "later.bias"]
+    with torch.no_grad():
+        module.later.weight.copy_(torch.eye(2))
+        module.later.bias.zero_()
+    assert torch.equal(module(X), X)
+
+
+def test_modules_as_arguments(get: Callable[[str], Any]) -> None:
+    inner = linear(get)
+    with torch.no_grad():
+        inner.W.copy_(torch.eye(2))
+    assert torch.equal(get("run")(inner, X), X)
+    get("apply")(get("run"), inner, X).sum().backward()
+    assert inner.W.grad is not None
+    wrapped = get("Wrap")(inner)
+    assert torch.equal(wrapped(X), 2 * X)
+    assert [name for name, _ in wrapped.named_parameters()] == ["inner.W", "inner.b"]
+    with torch.no_grad():
+        wrapped.inner.W.mul_(3)
+    assert torch.equal(wrapped(X), 6 * X)
