@@ -43,7 +43,7 @@ def parts(source: str, exercise: str) -> tuple[Part, ...]:
 
 def _comment_above(lines: list[str], line: int) -> str:
     """The block of comments that ends right above a statement, as one sentence."""
-    block = []
+    block: list[str] = []
     while line > 0 and lines[line - 1].startswith("#") and not HIDDEN.match(lines[line - 1]):
         line -= 1
         block.insert(0, lines[line].lstrip("# ").strip())

@@ -3,6 +3,7 @@
 import pytest
 
 from autograder.audit import audit
+from autograder.classroom import How
 from autograder.layout import Chapter, Course, here
 from autograder.misconceptions import load
 from autograder.source import read
@@ -11,8 +12,8 @@ every_chapter = pytest.mark.parametrize("chapter", here().chapters, ids=[chapter
 
 
 @every_chapter
-def test_the_sample_class_gets_the_expected_marks(published: Course, chapter: Chapter) -> None:
-    deviations = audit(published, chapter, progress=False)
+def test_the_sample_class_gets_the_expected_marks(published: Course, chapter: Chapter, jail: str) -> None:
+    deviations = audit(published, chapter, How(isolation=jail, progress=False))
     assert not deviations, "\n".join(deviations)
 
 

@@ -1,80 +1,65 @@
-"""Grading: marks, robustness, feedback, reports, and agreement with nbgrader's own autograder."""
+"""Grading a class: marks and reasons, the same ones again, and trouble that concerns nobody else."""
 
-import csv
 import json
 import os
-import stat
-import subprocess
-import sys
-import zipfile
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import typer
 from nbgrader.api import Gradebook
 from nbgrader.apps import NbGraderAPI
-from tiny_course import HIDDEN, changed, completed, content, make_course, without
-from typer.testing import CliRunner
+from tiny_course import FULL, HIDDEN, NOTHING, changed, completed, content, make_course, without
 
-from autograder import classroom, commands_grade
-from autograder.audit import audit
-from autograder.classroom import grade_class
-from autograder.collect import CollectError, Submission, collect, safe_name
-from autograder.feedback import write_feedback
-from autograder.grade import Result, no_marks
-from autograder.gradebook import write_marks
-from autograder.layout import Chapter, Course
-from autograder.misconceptions import MisconceptionError, load
+from autograder import classroom
+from autograder.classroom import How, grade_class, seed_of
+from autograder.collect import Submission
+from autograder.lanes import Lane
+from autograder.layout import Chapter
 from autograder.publish import nbgrader_config
-from autograder.release import NotPublished, Release, ReleaseError, build_release
-from autograder.report import write_report
-from autograder.samples import recognise, write_sample_class
+from autograder.release import Release, build_release, visible_release
+from autograder.result import GRADED, INFRASTRUCTURE, UNREADABLE, CellResult, Result
+from autograder.sandbox.launch import JailError, bubblewrap
 
-FULL = {"test_double": 2.0, "test_total": 3.0, "test_quiz_color": 1.0}
-NOTHING = dict.fromkeys(FULL, 0.0)
 WARNS = "import warnings\ndef double(x):\n    warnings.warn('old', stacklevel=2)\n    return 2 * x"
 RED = 'def double(x):\n    raise ValueError("\\x1b[31m<script>red</script>")'
-KILLS = "import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(60)"
 SQUARE = "def double(x):\n    return x * x"
+SLOW = "import time\ndef double(x):\n    time.sleep(1.5)\n    return 2 * x"
+QUIET = How(progress=False)
+pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 
 
 def notebooks(chapter: Chapter) -> dict[str, bytes]:
     """One submission of every kind."""
     good = completed(chapter)
-    duplicated = completed(chapter, double=SQUARE)
-    duplicated.cells.insert(2, changed(good.cells[1], lambda cell: cell.update(id="again")))
-    skipping = completed(chapter, double=SQUARE)
-    for cell in skipping.cells:
-        cell.metadata["tags"] = ["skip-execution"]
-    rewritten = completed(chapter, double=SQUARE)
-    rewritten.cells[2].source = "pass"
-    unmarked = completed(chapter)
-    unmarked.cells[2].metadata["nbgrader"] = {"grade_id": "test_double"}
-    return {
-        "full": content(good),
-        "stub": chapter.student_notebook.read_bytes(),
-        "squares": content(completed(chapter, double=SQUARE)),
-        "thrice": content(completed(chapter, double="def double(x):\n    return 3 * x")),
-        "hidden-only": content(completed(chapter, double="def double(x):\n    return {1: 2}.get(x, 7)")),
-        "red": content(completed(chapter, double=RED)),
-        "warns": content(completed(chapter, double=WARNS)),
-        "quizzed": content(completed(chapter, quiz_color='quiz_color = "a"')),
-        "no-tests": content(without(good, "test_total")),
+    answers = {
+        "full": {},
+        "squares": {"double": SQUARE},
+        "thrice": {"double": "def double(x):\n    return 3 * x"},
+        "hidden-only": {"double": "def double(x):\n    return {1: 2}.get(x, 7)"},
+        "red": {"double": RED},
+        "warns": {"double": WARNS},
+        "prints": {"double": "print('hello')\ndef double(x):\n    print(x)\n    return 2 * x"},
+        "quizzed": {"quiz_color": 'quiz_color = "a"'},
+        "syntax": {"double": "def double(x:\n    return 2 * x"},
+        "cell-fails": {"total": "1 / 0\ndef total(values):\n    return sum(values)"},
+        "endless": {"double": "def double(x):\n    while True:\n        pass"},
+        "endless-cell": {"double": "while True:\n    pass"},
+        "exits": {"total": "import os\nos._exit(0)"},
+        "exits-when-called": {"double": "import os\ndef double(x):\n    os._exit(0)"},
+        "hungry": {"double": "def double(x):\n    return 2 * x if len(bytearray(3 * 2**30)) else 0"},
+        "own-offset": {"shift": "OFFSET = 11\ndef shift(x):\n    return x + OFFSET"},
+        "magic": {"double": "%timeit -n1 -r1 1\n" + SQUARE.replace("x * x", "x + x")},
+    }
+    made = {student: content(completed(chapter, **changes)) for student, changes in answers.items()}
+    made |= {"stub": chapter.student_notebook.read_bytes(), "no-tests": content(without(good, "test_total"))}
+    rewritten = changed(completed(chapter, double=SQUARE), lambda n: n.cells[2].update(source="pass"))
+    return made | {
         "no-answer": content(without(good, "total")),
-        "duplicated": content(duplicated),
-        "skipping": content(skipping),
         "rewritten": content(rewritten),
-        "unmarked": content(unmarked),
-        "endless": content(completed(chapter, double="def double(x):\n    while True:\n        pass")),
-        "exits": content(completed(chapter, total="import os\nos._exit(0)")),
         "broken": b'{"cells": [',
-        "empty": b"",
-        "list": b"[1, 2]",
-        "deep": b"[" * 100_000,
-        "binary": b"\x89PNG\r\n\x1a\n\x00\x01",
-        "old": json.dumps({"nbformat": 3, "nbformat_minor": 0, "worksheets": []}).encode(),
-        "odd-cells": json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [7, None]}).encode(),
-        "other": json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}).encode(),
     }
 
 
@@ -85,7 +70,7 @@ def chapter(tmp_path_factory: pytest.TempPathFactory) -> Chapter:
 
 @pytest.fixture(scope="module")
 def release(chapter: Chapter) -> Release:
-    return build_release(chapter, cell_timeout=5)
+    return build_release(chapter, cell_timeout=2)
 
 
 @pytest.fixture(scope="module")
@@ -94,87 +79,103 @@ def submissions(chapter: Chapter) -> list[Submission]:
 
 
 @pytest.fixture(scope="module")
-def results(chapter: Chapter, release: Release, submissions: list[Submission]) -> dict[str, Result]:
-    return grade_class(chapter.course, release, submissions, progress=False)
-
-
-@pytest.fixture(scope="module")
-def recognised(chapter: Chapter, release: Release):
-    return recognise(chapter.course, chapter, release, progress=False)
+def results(jail: str, chapter: Chapter, release: Release, submissions: list[Submission]) -> dict[str, Result]:
+    missing = Submission("missing", "missing.ipynb", problem="There is no notebook.")
+    return grade_class(chapter.course, release, [*submissions, missing], QUIET)
 
 
 def marks(result: Result) -> dict[str, float]:
     return {cell.grade_id: cell.score for cell in result.cells}
 
 
-pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
+def cell(result: Result, grade_id: str) -> CellResult:
+    return next(cell for cell in result.cells if cell.grade_id == grade_id)
 
 
 # --- marks -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("student", "lost"),
+    ("student", "lost", "status", "message"),
     [
-        ("full", []),
-        ("stub", list(FULL)),
-        ("squares", ["test_double"]),
-        ("thrice", ["test_double"]),
-        ("hidden-only", ["test_double"]),
-        ("red", ["test_double"]),
-        ("warns", ["test_double"]),
-        ("quizzed", ["test_quiz_color"]),
-        ("no-tests", ["test_total"]),
-        ("no-answer", ["test_total"]),
-        ("duplicated", []),
-        ("skipping", ["test_double"]),
-        ("rewritten", ["test_double"]),
-        ("unmarked", []),
-        ("endless", ["test_double"]),
+        ("full", "", "", ""),
+        ("warns", "", "", ""),
+        ("prints", "", "", ""),
+        ("magic", "", "", ""),
+        ("no-tests", "", "", ""),
+        ("squares", "test_double", "wrong", "double(1) should be 2, not 1."),
+        ("thrice", "test_double", "wrong", "double(1) should be 2, not 3."),
+        ("hidden-only", "test_double", "wrong", "double(21) should be 42, not 7."),
+        ("rewritten", "test_double", "wrong", "double(1) should be 2, not 1."),
+        ("red", "test_double", "crashed", "<script>red</script>"),
+        ("quizzed", "test_quiz_color", "wrong", "the key is c"),
+        ("no-answer", "test_total", "not attempted", "Not attempted."),
+        ("syntax", "test_double", "crashed", "never closed"),
+        ("cell-fails", "test_total", "crashed", "division by zero"),
+        ("endless", "test_double", "timed out", "more than 2 seconds"),
+        ("endless-cell", "test_double", "timed out", "more than 2 seconds"),
+        ("exits", "test_total", "crashed", "ended the Python process"),
+        ("exits-when-called", "test_double", "crashed", "ended the Python process"),
+        ("hungry", "test_double", "out of memory", ""),
+        ("own-offset", "test_shift", "wrong", "shift(1) should be 11, not 12."),
     ],
 )
-def test_marks(results: dict[str, Result], student: str, lost: list[str]) -> None:
-    assert results[student].status == "graded"
-    assert marks(results[student]) == FULL | dict.fromkeys(lost, 0.0)
+def test_marks(results: dict[str, Result], student: str, lost: str, status: str, message: str) -> None:
+    result = results[student]
+    assert (result.status, result.reason) == (GRADED, "")
+    assert marks(result) == FULL | (dict.fromkeys([lost], 0.0) if lost else {})
+    if lost:
+        assert cell(result, lost).status == status
+        assert message in cell(result, lost).message
 
 
-@pytest.mark.parametrize(
-    ("student", "status", "reason"),
-    [
-        ("exits", "failed", "ended its Python process. This happened in the cell total."),
-        ("broken", "unreadable", "not a notebook"),
-        ("empty", "unreadable", "empty"),
-        ("list", "unreadable", "no list of cells"),
-        ("deep", "unreadable", "not a notebook"),
-        ("binary", "unreadable", "not a notebook"),
-        ("old", "unreadable", "format 3"),
-        ("odd-cells", "unreadable", "structure is broken"),
-        ("other", "unreadable", "another notebook"),
-    ],
-)
-def test_no_marks_with_a_reason(results: dict[str, Result], student: str, status: str, reason: str) -> None:
-    assert results[student].status == status
-    assert reason in results[student].reason
+def test_a_stub_has_no_marks(results: dict[str, Result]) -> None:
+    assert marks(results["stub"]) == NOTHING and results["stub"].status == GRADED
+    assert {cell.status for cell in results["stub"].cells} == {"not attempted"}
+
+
+@pytest.mark.parametrize(("student", "reason"), [("broken", "not a notebook"), ("missing", "There is no notebook.")])
+def test_no_marks_with_a_reason(results: dict[str, Result], student: str, reason: str) -> None:
+    assert results[student].status == UNREADABLE and reason in results[student].reason
     assert marks(results[student]) == NOTHING
 
 
-def test_messages_and_notes(results: dict[str, Result]) -> None:
-    cells = {student: {cell.grade_id: cell for cell in result.cells} for student, result in results.items()}
-    assert cells["squares"]["test_double"].message == "double(1) should be 2, not 1."
-    assert cells["red"]["test_double"].message == "<script>red</script>"
-    assert "more than 5 seconds" in cells["endless"]["test_double"].message
-    assert "UserWarning: old" in cells["warns"]["test_double"].message
-    assert "itself fails with NotImplementedError" in cells["stub"]["test_quiz_color"].notes[0]
-    assert cells["no-answer"]["test_total"].notes == ["The cell of total is missing."]
-    assert results["no-tests"].notes == ["The cell test_total is missing."]
-    assert results["duplicated"].notes == ["The cell double is there 2 times; the last one counts."]
+def test_notes_checks_and_traces(results: dict[str, Result]) -> None:
+    assert results["no-answer"].notes == ["The cell total is missing: counted as not attempted."]
+    assert results["no-tests"].notes == ["The test cell test_total is missing: restored."]
+    assert results["rewritten"].notes == ["The test cell test_double was changed: restored."]
+    assert [check.status for check in cell(results["hidden-only"], "test_double").checks] == ["right", "wrong"]
+    assert cell(results["squares"], "test_double").misconceptions == ["square"]
+    assert cell(results["thrice"], "test_double").misconceptions == []
+    assert "in double, line 2: raise ValueError" in cell(results["red"], "test_double").traceback
+    assert "itself fails with ZeroDivisionError" in cell(results["cell-fails"], "test_total").notes[0]
+    assert cell(results["prints"], "test_double").output == "hello\n"
+
+
+def test_the_graded_notebook_holds_no_hidden_test(results: dict[str, Result]) -> None:
+    for student, result in results.items():
+        text = json.dumps(result.notebook)
+        assert HIDDEN not in text and "HIDDEN TESTS" not in text, student
+        assert (result.notebook is None) == (result.status != GRADED)
+    assert SQUARE in [one["source"] for one in results["squares"].notebook["cells"]]
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), -1.0])
+def test_impossible_points_are_an_error(score: float) -> None:
+    with pytest.raises(ValueError, match="points are impossible"):
+        Result(GRADED, "", [CellResult("test_a", "a", False, score, "right")])
+
+
+def test_results_can_be_stored(results: dict[str, Result]) -> None:
+    for result in results.values():
+        assert Result.from_json(result.to_json()) == result
 
 
 def test_same_marks_as_nbgrader(
     chapter: Chapter, results: dict[str, Result], submissions: list[Submission], tmp_path: Path
 ) -> None:
-    """`nbgrader autograde` itself, on honest submissions and on those it can cope with."""
-    chosen = ["full", "stub", "squares", "hidden-only", "warns", "quizzed", "no-tests", "no-answer", "rewritten"]
+    """`nbgrader autograde` itself. It takes points for a warning, so "warns" is not compared; neither what kills it."""
+    chosen = ["full", "stub", "squares", "hidden-only", "quizzed", "no-answer", "rewritten"]
     config = nbgrader_config(chapter.course)
     config.CourseDirectory.db_url = f"sqlite:///{chapter.course.root / 'stock.db'}"
     config.CourseDirectory.submitted_directory = str(tmp_path / "submitted")
@@ -191,346 +192,172 @@ def test_same_marks_as_nbgrader(
             assert {grade.name: float(grade.auto_score or 0) for grade in grades} == marks(results[student]), student
 
 
-# --- the class -------------------------------------------------------------------------------------------------------
+# --- the same again --------------------------------------------------------------------------------------------------
 
 
-def test_second_run_is_cached(
+def never(*args: object) -> None:
+    raise AssertionError("nothing should be graded")
+
+
+def test_a_second_run_is_cached(
     chapter: Chapter, release: Release, submissions: list[Submission], results: dict[str, Result], monkeypatch
 ) -> None:
-    monkeypatch.setattr(classroom, "_Worker", None)
-    assert grade_class(chapter.course, release, submissions, progress=False) == results
+    monkeypatch.setattr(classroom, "Lane", never)
+    again = grade_class(chapter.course, release, submissions, QUIET)
+    assert again == {student: result for student, result in results.items() if student != "missing"}
+    with pytest.raises(AssertionError, match="nothing should be graded"):
+        grade_class(chapter.course, build_release(chapter, cell_timeout=3), submissions, QUIET)
 
 
-def test_a_changed_test_is_graded_again(chapter: Chapter, release: Release) -> None:
+def test_what_is_kept_depends_on_the_release(chapter: Chapter, release: Release) -> None:
     assert build_release(chapter, cell_timeout=6).digest != release.digest
-    assert build_release(chapter, cell_timeout=5) == release
+    assert build_release(chapter, cell_timeout=2) == release
+    assert visible_release(chapter.course, chapter.student_notebook.read_bytes(), 2).digest != release.digest
 
 
-def test_worker_crash_concerns_one_student(chapter: Chapter, release: Release) -> None:
-    """A notebook that kills the grader's process, which is its kernel's parent."""
-    killing = content(completed(chapter, total=KILLS))
-    fine = content(completed(chapter, double="def double(x):\n    return x * 2"))
-    members = [Submission("killer", "", killing), Submission("fine", "", fine)]
-    graded = grade_class(chapter.course, release, members, workers=1, progress=False)
-    assert graded["killer"].status == "infrastructure"
-    assert marks(graded["fine"]) == FULL
-    kept = chapter.course.build / "grading" / release.digest
-    assert [(kept / f"{member.digest}.json").is_file() for member in members] == [False, True]
+def test_seeds(chapter: Chapter, release: Release, results: dict[str, Result], submissions: list[Submission]) -> None:
+    seeds = {result.seed for result in results.values() if result.status == GRADED}
+    assert len(seeds) == len(submissions) - 1 and all(len(seed) == 16 for seed in seeds)
+    full = next(one for one in submissions if one.student == "full")
+    assert results["full"].seed == seed_of(chapter.course, release, full)
+    secret = chapter.course.grading / "secret.txt"
+    assert secret.stat().st_mode & 0o077 == 0
+    before = secret.read_bytes()
+    try:
+        secret.write_bytes(b"another")
+        assert results["full"].seed != seed_of(chapter.course, release, full)
+    finally:
+        secret.write_bytes(before)
 
 
-def test_interrupt_keeps_what_is_graded(chapter: Chapter, release: Release, monkeypatch) -> None:
+@pytest.fixture(scope="module")
+def lane(jail: str, release: Release) -> Iterator[Lane]:
+    with classroom.a_lane(release) as lane:
+        yield lane
+
+
+@pytest.fixture
+def grade(lane: Lane) -> Callable[[bytes, str], Result]:
+    return lane.grade
+
+
+def test_a_seed_gives_the_same_result_again(chapter: Chapter, grade: Callable[[bytes, str], Result]) -> None:
+    wrong = content(completed(chapter, shift="def shift(x):\n    return x + (10 if x < 50 else 9)"))
+    first, again, other = (grade(wrong, seed) for seed in ("one", "one", "two"))
+    assert first.to_json() == again.to_json()
+    assert "shift(" in cell(first, "test_shift").message
+    assert cell(first, "test_shift").message != cell(other, "test_shift").message
+    assert marks(other) == marks(first) == FULL | {"test_shift": 0.0}
+
+
+def test_random_answers_follow_from_the_seed(chapter: Chapter, grade: Callable[[bytes, str], Result]) -> None:
+    values = "random.random(), torch.rand(1).item(), numpy.random.rand()"
+    rolls = f"import random, torch, numpy\ndef double(x):\n    return str([{values}])"
+    notebook = content(completed(chapter, double=rolls))
+    first, again, other = (cell(grade(notebook, seed), "test_double").message for seed in ("one", "one", "two"))
+    assert first == again != other
+
+
+def test_one_submission_leaves_nothing_for_the_next(chapter: Chapter, grade: Callable[[bytes, str], Result]) -> None:
+    spoils = "import builtins, random\nbuiltins.sum = max\nrandom.Random = None\nOFFSET = 3\n" + SQUARE
+    before = grade(content(completed(chapter)), "s")
+    assert cell(grade(content(completed(chapter, double=spoils)), "s"), "test_double").status == "wrong"
+    assert grade(content(completed(chapter)), "s").to_json() == before.to_json()
+
+
+# --- trouble ---------------------------------------------------------------------------------------------------------
+
+
+def processes_of(parent: int) -> list[int]:
+    """Children, their children, and so on."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        children.setdefault(int(fields[1]), []).append(int(path.parent.name))
+    found = [parent]
+    for pid in found:
+        found += children.get(pid, [])
+    return found[1:]
+
+
+def command_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def referees() -> list[int]:
+    return [pid for pid in processes_of(os.getpid()) if "referee.zygote" in command_of(pid)]
+
+
+@pytest.mark.parametrize("victim", ["autograder.referee.zygote", "bwrap"])
+def test_a_process_that_is_killed_is_started_again(lane: Lane, chapter: Chapter, victim: str) -> None:
+    """While a submission runs: it is graded all the same."""
+    assert marks(lane.grade(content(completed(chapter)), "s")) == FULL
+    killed = []
+
+    def kill() -> None:
+        for pid in [lane.process.pid, *processes_of(lane.process.pid)]:
+            if not killed and victim in command_of(pid).split(" -- ")[0]:
+                killed.append(pid)
+                os.kill(pid, signal.SIGKILL)
+
+    timer = threading.Timer(0.5, kill)
+    timer.start()
+    result = lane.grade(content(completed(chapter, double=SLOW.replace("1.5", "0.6"))), "s")
+    timer.join()
+    assert killed
+    assert (result.status, marks(result)) == (GRADED, FULL)
+
+
+def test_what_the_grader_fails_on_is_never_zero(
+    jail: str, chapter: Chapter, release: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is called an infrastructure error, tried twice, and not kept."""
+    tried = []
+
+    def fail(lane: Lane, submission: bytes, seed: str) -> Result:
+        tried.append(seed)
+        return classroom.not_graded(release, "The referee's process ended.")
+
+    one = Submission("unlucky", "", content(completed(chapter, double="def double(x):\n    return x + x + 0")))
+    with monkeypatch.context() as patch:
+        patch.setattr(Lane, "_attempt", fail)
+        result = grade_class(chapter.course, release, [one], QUIET)["unlucky"]
+    assert (result.status, result.reason, len(tried)) == (INFRASTRUCTURE, "The referee's process ended.", 2)
+    assert {cell.status for cell in result.cells} == {INFRASTRUCTURE} and result.notebook is None
+    assert marks(grade_class(chapter.course, release, [one], QUIET)["unlucky"]) == FULL
+
+
+def test_no_sandbox_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr("autograder.sandbox.launch._from_wheel", lambda: None)
+    with pytest.raises(JailError, match="install the package `bubblewrap`"):
+        bubblewrap(Path("/"), {})
+
+
+def test_an_interrupt_keeps_what_is_graded(jail: str, chapter: Chapter, release: Release, monkeypatch) -> None:
     fast = Submission("fast", "", content(completed(chapter, double="def double(x):\n    return x * 2 + 0")))
-    slow = Submission("slow", "", content(completed(chapter, double="import time\ntime.sleep(4)")))
-    original = classroom.write_atomically
+    slow = Submission("slow", "", content(completed(chapter, double=SLOW)))
+    original, before = classroom.write_atomically, referees()
 
     def interrupted(path: Path, data: bytes) -> None:
         original(path, data)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(classroom, "write_atomically", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        grade_class(chapter.course, release, [fast, slow], workers=2, progress=False)
-    kept = chapter.course.build / "grading" / release.digest
-    assert (kept / f"{fast.digest}.json").is_file()
-    assert not (kept / f"{slow.digest}.json").exists()
-
-
-def test_not_published(tmp_path: Path) -> None:
-    with pytest.raises(NotPublished, match="python -m autograder publish"):
-        build_release(Chapter(Course(tmp_path), "01-tiny"))
-
-
-# --- collecting ------------------------------------------------------------------------------------------------------
-
-
-def found(path: Path, chapter: Chapter) -> dict[str, str | bytes | None]:
-    return {submission.student: submission.problem or submission.content for submission in collect(path, chapter)}
-
-
-def fill(folder: Path, files: dict[str, bytes]) -> Path:
-    for name, data in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(data)
-    return folder
-
-
-def pack(path: Path, files: dict[str, bytes]) -> Path:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in files.items():
-            archive.writestr(name, data)
-    return path
-
-
-LAYOUTS = [
-    {"ada.ipynb": b"1", "bob.ipynb": b"2"},
-    {"ada/tiny.ipynb": b"1", "bob/tiny.ipynb": b"2"},
-    {"ada/01-tiny/tiny.ipynb": b"1", "ada/02-other/other.ipynb": b"x", "bob/01-tiny/tiny.ipynb": b"2"},
-    {"ada/renamed (1).ipynb": b"1", "bob/tiny.ipynb": b"2"},
-]
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_layouts(chapter: Chapter, tmp_path: Path, layout: dict[str, bytes]) -> None:
-    expected = {"ada": b"1", "bob": b"2"}
-    assert found(fill(tmp_path / "class", layout), chapter) == expected
-    junk = {"__MACOSX/._ada.ipynb": b"junk", ".DS_Store": b"junk"}
-    assert found(pack(tmp_path / "class.zip", layout | junk), chapter) == expected
-    wrapped = {f"class/{name}": data for name, data in layout.items()}
-    assert found(pack(tmp_path / "wrapped.zip", wrapped | junk), chapter) == expected
-
-
-def test_moodle_folders(chapter: Chapter, tmp_path: Path) -> None:
-    files = {"Ada Łovelace_123_assignsubmission_file/tiny.ipynb": b"1", "李雷_124_assignsubmission_file_/x.ipynb": b"2"}
-    assert found(pack(tmp_path / "moodle.zip", files), chapter) == {"Ada-Łovelace_123": b"1", "李雷_124": b"2"}
-
-
-def test_duplicates_and_missing_notebooks_are_reported(chapter: Chapter, tmp_path: Path) -> None:
-    files = ["ada.ipynb", "ada/01-tiny/tiny.ipynb", "bob/report.pdf"]
-    files += ["cy.ipynb", "cy/tiny.ipynb", "eve/a.ipynb", "eve/b.ipynb"]
-    problems = found(fill(tmp_path / "class", dict.fromkeys(files, b"1")), chapter)
-    assert all("2 notebooks" in str(problems[student]) for student in ("ada", "cy", "eve"))
-    assert "no notebook, only bob/report.pdf" in str(problems["bob"])
-
-
-def test_unsafe_files_are_refused(chapter: Chapter, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("autograder.collect.MAX_FILE", 1000)
-    link = zipfile.ZipInfo("link.ipynb")
-    link.external_attr = (stat.S_IFLNK | 0o777) << 16
-    path = pack(tmp_path / "class.zip", {"../../evil.ipynb": b"1", "/etc/evil.ipynb": b"1", "C:\\evil.ipynb": b"1"})
-    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(link, "/etc/passwd")
-        archive.writestr("bomb.ipynb", b"0" * 5000)
-        archive.writestr("ada.ipynb", b"1")
-        archive.writestr("-rf.ipynb", b"1")
-    taken = collect(path, chapter)
-    assert [submission.student for submission in taken] == ["ada", "", "", "", "", "", ""]
-    problems = " ".join(submission.problem or "" for submission in taken)
-    assert problems.count("out of the zip file") == 3
-    assert "link" in problems and "too large" in problems and "cannot be a student's id" in problems
-    assert sorted(os.listdir(tmp_path)) == ["class.zip"]
-
-
-def test_links_in_a_folder_are_refused(chapter: Chapter, tmp_path: Path) -> None:
-    folder = fill(tmp_path / "class", {"ada.ipynb": b"1"})
-    (folder / "eve.ipynb").symlink_to("/etc/passwd")
-    (folder / "loop").symlink_to(tmp_path)
-    assert [(s.student, s.problem) for s in collect(folder, chapter)] == [
-        ("ada", None),
-        ("", "It is a link, not a file."),
-        ("", "It is a link, not a file."),
-    ]
-
-
-def test_damaged_zip(chapter: Chapter, tmp_path: Path) -> None:
-    path = pack(tmp_path / "class.zip", {"ada.ipynb": b"1" * 1000, "bob.ipynb": b"2"})
-    data = bytearray(path.read_bytes())
-    data[45] ^= 0xFF
-    path.write_bytes(bytes(data))
-    assert found(path, chapter)["bob"] == b"2"
-    assert "cannot be unpacked" in str(found(path, chapter)[""])
-    with pytest.raises(CollectError, match="no folder or zip file"):
-        collect(tmp_path / "nowhere", chapter)
-
-
-@pytest.mark.parametrize("name", ["", "..", "a/b", "a\\b", "-x", ".x", "=1+1", "a\0b", "x" * 200, "a..b", "a*b", "<b>"])
-def test_unsafe_names(name: str) -> None:
-    assert safe_name(name) == ""
-
-
-# --- gradebook -------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def written(chapter: Chapter, release: Release, submissions: list[Submission], results: dict[str, Result]) -> Course:
-    write_marks(chapter.course, release, submissions, results)
-    return chapter.course
-
-
-def scores(course: Course, chapter: Chapter, student: str) -> dict[str, float]:
-    with Gradebook(course.gradebook) as gradebook:
-        grades = gradebook.find_submission_notebook(chapter.name, chapter.id, student).grades
-        return {grade.name: float(grade.score) for grade in grades}
-
-
-def test_gradebook_holds_the_marks(chapter: Chapter, written: Course, results: dict[str, Result]) -> None:
-    for student, result in results.items():
-        assert scores(written, chapter, student) == marks(result), student
-
-
-def test_nbgrader_goes_on_working(chapter: Chapter, written: Course, tmp_path: Path) -> None:
-    feedback = NbGraderAPI(config=nbgrader_config(written)).generate_feedback(chapter.id, force=False)
-    assert feedback["success"], feedback
-    assert (written.grading / "feedback" / "full" / chapter.id / f"{chapter.name}.html").is_file()
-    table = tmp_path / "grades.csv"
-    export = [sys.executable, "-m", "nbgrader", "export", f"--CourseDirectory.db_url={written.gradebook}"]
-    subprocess.run([*export, "--NbGrader.logfile=", "--to", str(table)], cwd=tmp_path, check=True, capture_output=True)
-    rows = {row["student_id"]: row for row in csv.DictReader(table.open())}
-    assert float(rows["full"]["score"]) == 6 and float(rows["squares"]["score"]) == 4
-    assert float(rows["exits"]["score"]) == 0
-
-
-def test_grading_again_replaces_autogrades_and_keeps_manual_scores(
-    chapter: Chapter, written: Course, release: Release, results: dict[str, Result]
-) -> None:
-    def regrade(content_of: str) -> dict[str, float]:
-        again = Submission("regraded", "", notebooks(chapter)[content_of])
-        write_marks(written, release, [again], {"regraded": results[content_of]})
-        return scores(written, chapter, "regraded")
-
-    assert regrade("full") == FULL
-    assert regrade("no-tests") == FULL | {"test_total": 0.0}
-    with Gradebook(written.gradebook) as gradebook:
-        gradebook.find_grade("test_double", chapter.name, chapter.id, "regraded").manual_score = 1.5
-        gradebook.db.commit()
-    assert regrade("stub") == NOTHING | {"test_double": 1.5}
-    infrastructure = {"regraded": no_marks(release, "infrastructure", "")}
-    write_marks(written, release, [Submission("regraded", "", b"")], infrastructure)
-    assert regrade("broken") == NOTHING | {"test_double": 1.5}
-    assert not (written.grading / "autograded" / "regraded" / chapter.id).exists()
-
-
-def test_other_cells_are_refused_when_there_are_marks(
-    written: Course, release: Release, results: dict[str, Result]
-) -> None:
-    other = Release(**{**vars(release), "notebook": release.notebook.replace(b"test_total", b"test_sum")})
-    with pytest.raises(ReleaseError, match="submissions associated"):
-        write_marks(written, other, [Submission("full", "", b"")], results)
-
-
-# --- feedback and report ---------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def pages(chapter: Chapter, release: Release, results: dict[str, Result], recognised) -> dict[str, str]:
-    paths = write_feedback(chapter.course, release, results, recognised)
-    return {path.stem: path.read_text() for path in paths}
-
-
-def test_feedback_names_the_misconception(pages: dict[str, str]) -> None:
-    sentence = "Doubling is not &lt;b&gt;squaring&lt;/b&gt;."
-    assert sentence in pages["squares"]
-    assert not any(sentence in pages[student] for student in ("full", "stub", "thrice", "hidden-only", "red"))
-
-
-def test_feedback_holds_no_secret_and_no_script(pages: dict[str, str]) -> None:
-    assert "double(21) should be 42, not 7." in pages["hidden-only"].replace("&#39;", "'")
-    assert "not the right choice" in pages["quizzed"]
-    for student, page in pages.items():
-        assert HIDDEN not in page and "assert " not in page, student
-        assert "the key is" not in page, student
-        assert "<script" not in page and "http" not in page, student
-
-
-def test_feedback_says_what_is_wrong_with_a_file(pages: dict[str, str]) -> None:
-    assert "could not be graded" in pages["broken"] and "0 of 6 points" in pages["broken"]
-    assert "6 of 6 points" in pages["full"]
-    assert "The cell test_total is missing." in pages["no-tests"]
-
-
-def test_report(chapter: Chapter, release: Release, results: dict[str, Result], recognised) -> None:
-    refused = [Submission("", "<i>link</i>.ipynb", problem="It is a link, not a file.")]
-    folder = write_report(chapter.course, release, results, refused, recognised)
-    page = (folder / "report.html").read_text()
-    assert "&lt;i&gt;link&lt;/i&gt;.ipynb" in page and "<script" not in page
-    assert "Doubling is not &lt;b&gt;squaring&lt;/b&gt;." in page
-    document = json.loads((folder / "results.json").read_text())
-    by_student = {entry["student"]: entry for entry in document["students"]}
-    told = [student for student, entry in by_student.items() if "square" in entry["cells"][0]["misconceptions"]]
-    assert told == ["squares", "skipping", "rewritten"]
-    table = {row[0]: row[1:] for row in csv.reader((folder / "marks.csv").open(encoding="utf-8"))}
-    assert table["student"] == ["total", "max", "double", "total", "quiz_color", "status", "reason"]
-    assert table["squares"] == ["4", "6", "0", "3", "1", "graded", ""]
-    assert table["broken"][5] == "unreadable" and table["broken"][6]
-
-
-@pytest.mark.parametrize("formula", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
-def test_csv_holds_no_formula(release: Release, recognised, tmp_path: Path, formula: str) -> None:
-    results = {formula: no_marks(release, "unreadable", formula)}
-    folder = write_report(Course(tmp_path), release, results, [], recognised)
-    with (folder / "marks.csv").open(newline="", encoding="utf-8") as file:
-        rows = list(csv.reader(file))
-    assert rows[1][0] == rows[1][-1] == f"'{formula}"
-
-
-# --- misconceptions, samples, audit, commands ------------------------------------------------------------------------
-
-
-def test_misconceptions_are_read_without_running_them(chapter: Chapter, tmp_path: Path) -> None:
-    square, first = load(chapter)
-    assert square.sentence == "Doubling is not <b>squaring</b>."
-    assert square.source == "def double(x):\n    return x ** 2\n"
-    assert (first.exercise, first.id) == ("total", "first-value")
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("def f(:", r":1: "),
-        ('@misconception("a", "b")\ndef f(): ...', r":1: write @misconception"),
-        ('@misconception("a", "b", name)\ndef f(): ...', r":1: write @misconception"),
-        ('@misconception("a", "../b", "c")\ndef f(): ...', r":1: the id"),
-        (2 * '@misconception("a", "b", "c")\ndef f(): ...\n', r":3: the id 'b' is used"),
-    ],
-)
-def test_bad_misconceptions(tmp_path: Path, text: str, problem: str) -> None:
-    chapter = Chapter(Course(tmp_path), "01-tiny")
-    chapter.folder.mkdir(parents=True)
-    chapter.misconceptions.write_text(text)
-    with pytest.raises(MisconceptionError, match=r"misconceptions\.py" + problem):
-        load(chapter)
-
-
-def test_misconception_keeps_other_decorators(tmp_path: Path) -> None:
-    chapter = Chapter(Course(tmp_path), "01-tiny")
-    chapter.folder.mkdir(parents=True)
-    source = "@cache\ndef a():\n    # why\n    return torch.ones(1)\n"
-    chapter.misconceptions.write_text('@misconception("a", "b", "c")\n' + source)
-    assert load(chapter)[0].source == source
-
-
-def test_sample_class(chapter: Chapter, tmp_path: Path) -> None:
-    expected = write_sample_class(chapter.course, chapter, tmp_path)
-    assert expected == {
-        "reference-solution": FULL,
-        "untouched-stub": NOTHING,
-        "wrong-square": FULL | {"test_double": 0.0},
-        "wrong-first-value": FULL | {"test_total": 0.0},
-        "unreadable-file": None,
-    }
-    assert sorted(path.stem for path in tmp_path.iterdir()) == sorted(expected)
-    assert "### BEGIN" not in (tmp_path / "reference-solution.ipynb").read_text()
-
-
-def test_audit_finds_a_misconception_that_passes(chapter: Chapter) -> None:
-    assert audit(chapter.course, chapter, progress=False) == []
-    before = chapter.misconceptions.read_text()
-    try:
-        chapter.misconceptions.write_text(before.replace("return x ** 2", "return x * 2"))
-        deviations = audit(chapter.course, chapter, progress=False)
-        assert deviations == ["wrong-square: test_double gives 2 points, expected 0."]
-    finally:
-        chapter.misconceptions.write_text(before)
-
-
-def test_misconceptions_are_graded_once_for_audit_and_feedback(chapter: Chapter, monkeypatch) -> None:
-    assert audit(chapter.course, chapter, progress=False) == []
-    monkeypatch.setattr(classroom, "_Worker", None)
-    known = recognise(chapter.course, chapter, build_release(chapter), progress=False)
-    assert len(known.by_signature) == 2
-
-
-def test_commands(chapter: Chapter, tmp_path: Path) -> None:
-    app = typer.Typer()
-    commands_grade.register(app, lambda: chapter.course)
-    run = CliRunner().invoke
-    assert run(app, ["sample-class", str(tmp_path / "class"), "--chapter", chapter.id]).exit_code == 0
-    graded = run(app, ["grade", str(tmp_path / "class"), "--chapter", chapter.id])
-    assert graded.exit_code == 0, graded.output
-    assert "4 of 5 submissions" in graded.output and "unreadable-file: The file is not a notebook" in graded.output
-    for line in graded.output.splitlines():
-        if line.startswith(("report:", "marks:")):
-            assert Path(line.split(maxsplit=1)[1]).is_file()
-    nowhere = run(app, ["grade", str(tmp_path / "nowhere"), "--chapter", chapter.id])
-    assert nowhere.exit_code == 2 and "There is no folder" in nowhere.output
-    unknown = run(app, ["grade", str(tmp_path), "--chapter", "99-x"])
-    assert unknown.exit_code == 1 and "There is no chapter '99-x'" in unknown.output
+    with monkeypatch.context() as patch:
+        patch.setattr(classroom, "write_atomically", interrupted)
+        begin = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            grade_class(chapter.course, release, [fast, slow], How(workers=2, progress=False))
+        assert time.monotonic() - begin < 30
+    assert referees() == before
+    with monkeypatch.context() as patch:
+        patch.setattr(classroom, "Lane", never)
+        assert marks(grade_class(chapter.course, release, [fast], QUIET)["fast"]) == FULL
+        with pytest.raises(AssertionError, match="nothing should be graded"):
+            grade_class(chapter.course, release, [slow], QUIET)

@@ -127,6 +127,8 @@ def test_pages_show_everything_as_text(course: Course, release: Release, results
         assert HTML not in page and not any(secret in page for secret in SECRETS), path.name
         parsed = BeautifulSoup(page, "html.parser")
         assert not parsed.find_all(["script", "iframe", "object", "embed", "link", "base", "form"]), path.name
-        assert all(str(image["src"]).startswith("data:image/png;base64,") for image in parsed.find_all("img")), path.name
+        assert all(str(image["src"]).startswith("data:image/png;base64,") for image in parsed.find_all("img")), (
+            path.name
+        )
         handlers = [name for tag in parsed.find_all(True) for name in tag.attrs if name.startswith("on")]
         assert not handlers, path.name

@@ -6,7 +6,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from autograder.classroom import grade_class
+from autograder.classroom import How, grade_class
 from autograder.collect import Submission
 from autograder.layout import Chapter, Course, here
 from autograder.release import build_release
@@ -26,7 +26,7 @@ def answers(path: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("chapter", here().chapters, ids=[chapter.id for chapter in here().chapters])
-def test_other_styles_earn_full_marks(published: Course, chapter: Chapter) -> None:
+def test_other_styles_earn_full_marks(published: Course, chapter: Chapter, jail: str) -> None:
     styles = sorted((STYLES / chapter.id).glob("*.py"))
     assert len(styles) >= 3, f"{chapter.id} needs three other styles in {STYLES.name}/"
     submissions = []
@@ -38,7 +38,7 @@ def test_other_styles_earn_full_marks(published: Course, chapter: Chapter) -> No
                 cell.source = mine.pop(course["exercise"])
         assert not mine, f"{path.name} answers what is not asked: {', '.join(mine)}"
         submissions.append(Submission(path.stem, "", nbformat.writes(notebook).encode()))
-    results = grade_class(published, build_release(chapter), submissions, progress=False)
+    results = grade_class(published, build_release(chapter), submissions, How(isolation=jail, progress=False))
     lost = [
         f"{style}: {cell.grade_id}: {cell.message}"
         for style, result in results.items()

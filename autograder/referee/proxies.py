@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from autograder.sandbox.peer import Peer, StateOwner
-from autograder.sandbox.wire import MINE, YOURS, Stays, WireError, pack, pack_tensor, unpack, unpack_tensor
+from autograder.sandbox.wire import YOURS, Stays, WireError, pack, pack_tensor, unpack, unpack_tensor
 
 # Modules of a test's own objects whose attributes a student's code may not reach through the line.
 LIBRARIES = ("builtins", "torch", "numpy", "abc", "functools", "types")
@@ -271,6 +271,3 @@ class ModuleProxy(nn.Module, StateOwner):
 
     def __repr__(self) -> str:
         return f"<{self._remote.name} of the student>"
-
-
-__all__ = ["MINE", "ClassProxy", "FunctionProxy", "Line", "ModuleProxy", "ObjectProxy"]

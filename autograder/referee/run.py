@@ -90,8 +90,11 @@ class Session:
         self.release, self.jail, self.all_steps, self.seed = release, jail, steps, seed
         self.namespace: dict[str, Any] = {"__name__": "__main__", "get_ipython": lambda: _NoMagic()}
         self.exercises = {cell.exercise: cell for cell in release.graded}
-        self.answered = {cell.grade_id: names.bound(cell.stub) or names.bound(cell.source) for cell in release.cells
-                         if cell.grade_id and not cell.is_test}  # fmt: skip
+        self.answered = {  # exercise → the names that its answer defines
+            cell.grade_id: names.bound(cell.stub) | names.bound(cell.source) | {cell.grade_id}
+            for cell in release.cells
+            if cell.grade_id and not cell.is_test
+        }
         self.done: list[Step] = []  # what the worker has run
         self.fatal: dict[str, tuple[str, str]] = {}  # cells that ended the worker → status, message
         self.said: dict[str, dict[str, Any]] = {}  # what the student's cells printed

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .wire import MINE, YOURS, Stays, WireError, pack, pack_tensor, receive, send, unpack, unpack_tensor
+from .wire import MINE, Stays, WireError, pack, pack_tensor, receive, send, unpack, unpack_tensor
 
 ASK, ANSWER, ERROR = "ask", "answer", "error"
 MAX_DEPTH = 50  # calls within calls across the line
@@ -109,7 +109,8 @@ class Peer:
 
     def _linked(self, values: list, call: int, inputs: list[Tensor]) -> list[Tensor]:
         """The tensors of an answer; those with a gradient over there get one here."""
-        tensors, differentiable = [], []
+        tensors: list[Tensor] = []
+        differentiable: list[int] = []
         for packed in values:
             tensor, requires_grad, _ = unpack_tensor(packed)
             if requires_grad and torch.is_grad_enabled():
@@ -264,7 +265,8 @@ class StateOwner:
 
     def changes(self) -> Any: ...
 
-    def trainable(self) -> list[Tensor]: ...
+    def trainable(self) -> list[Tensor]:
+        raise NotImplementedError
 
     def update(self, change: Any) -> None: ...
 
@@ -354,6 +356,3 @@ def _assign(original: Any, new: Any) -> None:
                 _assign(original[key], value)
             elif not isinstance(value, Tensor):
                 original[key] = value
-
-
-__all__ = ["MINE", "YOURS", "Gone", "Peer", "RemoteError", "StateOwner", "Stays", "error_from"]

@@ -167,7 +167,7 @@ def pack_tensor(tensor: Tensor) -> list[Any]:
     return [name, list(plain.shape), strides, tensor.requires_grad, tensor.is_leaf, raw]
 
 
-def unpack_tensor(packed: object, strides: bool = False) -> tuple[Tensor, bool, bool]:
+def unpack_tensor(packed: Any, strides: bool = False) -> tuple[Tensor, bool, bool]:
     """The tensor's values as a new tensor, and what it said about requires_grad and is_leaf.
 
     Args:
@@ -177,7 +177,7 @@ def unpack_tensor(packed: object, strides: bool = False) -> tuple[Tensor, bool, 
         WireError: bytes that do not fit dtype and shape.
     """
     try:
-        name, shape, layout, requires_grad, is_leaf, raw = packed  # type: ignore[misc]
+        name, shape, layout, requires_grad, is_leaf, raw = packed
         dtype = DTYPES[name]
         shape = [_natural(size) for size in shape]
         if len(shape) > 32 or math.prod(shape) * dtype.itemsize != len(raw):
@@ -215,8 +215,8 @@ def _array(array: np.ndarray) -> list[Any]:
     return [array.dtype.str, list(array.shape), np.ascontiguousarray(array).tobytes()]
 
 
-def _array_back(packed: object) -> np.ndarray:
-    name, shape, raw = packed  # type: ignore[misc]
+def _array_back(packed: Any) -> np.ndarray:
+    name, shape, raw = packed
     dtype = np.dtype(str(name))
     if dtype.kind not in "biufc":
         raise WireError(f"arrays of dtype {dtype} do not cross")

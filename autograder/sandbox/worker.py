@@ -1,11 +1,9 @@
 """The end of the line inside the jail: a student's notebook, cell by cell, and calls of what it defines."""
 
 import base64
-import builtins
 import io
 import re
 import socket
-import sys
 import traceback
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
@@ -16,7 +14,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from torch import Tensor, nn
 
 from .peer import Gone, Peer
-from .wire import MINE, YOURS, Stays, WireError, pack, pack_tensor
+from .wire import YOURS, Stays, WireError, pack, pack_tensor
 
 MAX_OUTPUT = 20_000  # characters a cell may print
 MAX_PICTURES = 8
@@ -32,7 +30,8 @@ def make_shell() -> InteractiveShell:
     config.InteractiveShell.colors = "NoColor"
     config.InteractiveShell.autocall = 0
     shell = InteractiveShell.instance(config=config)
-    shell.showtraceback = shell.showsyntaxerror = lambda *args, **kwargs: None  # errors go to the referee
+    for method in ("showtraceback", "showsyntaxerror"):
+        setattr(shell, method, lambda *args, **kwargs: None)  # errors go to the referee
     return shell
 
 
@@ -198,7 +197,7 @@ class Worker(Peer):
         modules = []
         for change in changes:
             number, tensors, training = change
-            module = self.objects[number]
+            module: Any = self.objects[number]
             own = self._tensors(module)
             for name, tensor in tensors.items():
                 own[name].data = tensor.detach()
@@ -213,13 +212,13 @@ class Worker(Peer):
         return modules
 
     def state_changes(self, modules: list) -> list:
-        changes = []
+        changes: list[dict[str, Any]] = []
         for number, module in modules:
             own, before = self._tensors(module), self.synced[number]
             if own.keys() != before.keys():
                 changes.append({"again": True})
                 continue
-            changed = {}
+            changed: dict[str, Tensor] = {}
             for name, tensor in own.items():
                 now = pack_tensor(tensor)
                 if [now[0], now[1], now[5]] != [before[name][0], before[name][1], before[name][5]]:
@@ -247,7 +246,7 @@ def _texts(outputs: list) -> list[str]:
 
 
 def _pictures(outputs: list) -> list[str]:
-    pictures = []
+    pictures: list[str] = []
     for output in outputs:
         png = output.data.get("image/png")
         png = base64.b64decode(png) if isinstance(png, str) else png
@@ -273,6 +272,3 @@ def _plain(text: str) -> str:
     """Without memory addresses and paths, which differ from run to run and from machine to machine."""
     text = re.sub(r"0x[0-9a-fA-F]{6,}", "0x…", text)
     return re.sub(r"(?<![\w.])/(?:[\w.@+-]+/)+", "…/", text)
-
-
-__all__ = ["MINE", "Worker", "builtins", "make_shell", "sys"]

@@ -1,0 +1,102 @@
+"""Misconceptions: read without being run, made into sample submissions, audited."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tiny_course import FULL, NOTHING, make_course
+
+from autograder.audit import audit
+from autograder.classroom import How
+from autograder.layout import Chapter, Course
+from autograder.misconceptions import MisconceptionError, load
+from autograder.release import NotPublished, build_release
+from autograder.samples import write_sample_class
+
+QUIET = How(progress=False)
+
+
+@pytest.fixture(scope="module")
+def chapter(tmp_path_factory: pytest.TempPathFactory) -> Chapter:
+    return make_course(tmp_path_factory.mktemp("course"))
+
+
+@pytest.fixture
+def restored(chapter: Chapter) -> Iterator[Chapter]:
+    """The chapter, whose misconceptions the test may change."""
+    before = chapter.misconceptions.read_text()
+    yield chapter
+    chapter.misconceptions.write_text(before)
+
+
+def test_they_are_read_without_running_them(chapter: Chapter) -> None:
+    square, first = load(chapter)
+    assert square.sentence == "Doubling is not <b>squaring</b>."
+    assert square.source == "def double(x):\n    return x ** 2\n"
+    assert (first.exercise, first.id) == ("total", "first-value")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("def f(:", r":1: "),
+        ('@misconception("a", "b")\ndef f(): ...', r":1: write @misconception"),
+        ('@misconception("a", "b", name)\ndef f(): ...', r":1: write @misconception"),
+        ('@misconception("a", "b", " ")\ndef f(): ...', r":1: write @misconception"),
+        ("@misconception\ndef f(): ...", r":1: write @misconception"),
+        ('@misconception("a", "../b", "c")\ndef f(): ...', r":1: the id"),
+        (2 * '@misconception("a", "b", "c")\ndef f(): ...\n', r":3: the id 'b' is used"),
+    ],
+)
+def test_bad_misconceptions(tmp_path: Path, text: str, problem: str) -> None:
+    chapter = Chapter(Course(tmp_path), "01-tiny")
+    chapter.folder.mkdir(parents=True)
+    chapter.misconceptions.write_text(text)
+    with pytest.raises(MisconceptionError, match=r"misconceptions\.py" + problem):
+        load(chapter)
+
+
+def test_other_decorators_are_kept(tmp_path: Path) -> None:
+    chapter = Chapter(Course(tmp_path), "01-tiny")
+    assert load(chapter) == []
+    chapter.folder.mkdir(parents=True)
+    source = "@cache\ndef a():\n    # why\n    return torch.ones(1)\n"
+    chapter.misconceptions.write_text('@misconception("a", "b", "c")\n' + source)
+    assert load(chapter)[0].source == source
+
+
+def test_sample_class(chapter: Chapter, tmp_path: Path) -> None:
+    expected = write_sample_class(chapter, tmp_path)
+    assert expected == {
+        "reference-solution": FULL,
+        "untouched-stub": NOTHING,
+        "wrong-square": FULL | {"test_double": 0.0},
+        "wrong-first-value": FULL | {"test_total": 0.0},
+        "unreadable-file": None,
+    }
+    assert sorted(path.stem for path in tmp_path.iterdir()) == sorted(expected)
+    assert "### BEGIN" not in (tmp_path / "reference-solution.ipynb").read_text()
+
+
+def test_a_misconception_of_no_exercise(restored: Chapter, tmp_path: Path) -> None:
+    restored.misconceptions.write_text('@misconception("triple", "b", "c")\ndef triple(x): ...\n')
+    with pytest.raises(MisconceptionError, match="'triple', which is no exercise of 01-tiny"):
+        write_sample_class(restored, tmp_path)
+
+
+def test_not_published(tmp_path: Path) -> None:
+    chapter = Chapter(Course(tmp_path), "01-tiny")
+    for attempt in (lambda: build_release(chapter), lambda: write_sample_class(chapter, tmp_path / "class")):
+        with pytest.raises(NotPublished, match="python -m autograder publish"):
+            attempt()
+
+
+def test_audit(jail: str, restored: Chapter) -> None:
+    """Sound tests have no deviation; a misconception that passes, and one that is not recognised, are found."""
+    assert audit(restored.course, restored, QUIET) == []
+    passing = restored.misconceptions.read_text().replace("return x ** 2", "return x * 2")
+    restored.misconceptions.write_text(passing)
+    assert audit(restored.course, restored, QUIET) == [
+        "wrong-square: test_double gives 2 points, expected 0.",
+        "wrong-square: its own misconception is not recognised.",
+    ]
