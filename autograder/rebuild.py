@@ -8,8 +8,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from autograder import names
 from autograder.release import Release
+from course import names
 
 MAX_FILE = 10 * 2**20  # bytes
 MAX_CELLS = 2_000

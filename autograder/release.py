@@ -157,7 +157,7 @@ def grader_sources() -> list[str]:
     """The code that decides over marks: its digest is the grader's version."""
     folder = here().root / "autograder"
     own = [*sorted((folder / "referee").glob("*.py")), *sorted((folder / "sandbox").glob("*.py"))]
-    return [path.read_text("utf-8") for path in (folder / "rebuild.py", folder / "parts.py", folder / "names.py", *own)]
+    return [path.read_text("utf-8") for path in (folder / "rebuild.py", folder / "parts.py", *own)]
 
 
 def register_assignment(course: Course, chapter_id: str, name: str, notebook: str) -> None:

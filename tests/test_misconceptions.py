@@ -13,8 +13,6 @@ from autograder.misconceptions import MisconceptionError, load
 from autograder.release import NotPublished, build_release
 from autograder.samples import write_sample_class
 
-QUIET = How(progress=False)
-
 
 @pytest.fixture(scope="module")
 def chapter(tmp_path_factory: pytest.TempPathFactory) -> Chapter:
@@ -91,12 +89,9 @@ def test_not_published(tmp_path: Path) -> None:
             attempt()
 
 
-def test_audit(jail: str, restored: Chapter) -> None:
-    """Sound tests have no deviation; a misconception that passes, and one that is not recognised, are found."""
-    assert audit(restored.course, restored, QUIET) == []
-    passing = restored.misconceptions.read_text().replace("return x ** 2", "return x * 2")
-    restored.misconceptions.write_text(passing)
-    assert audit(restored.course, restored, QUIET) == [
+def test_audit_finds_a_misconception_that_passes(jail: str, restored: Chapter) -> None:
+    restored.misconceptions.write_text(restored.misconceptions.read_text().replace("return x ** 2", "return x * 2"))
+    assert audit(restored.course, restored, How(progress=False)) == [
         "wrong-square: test_double gives 2 points, expected 0.",
         "wrong-square: its own misconception is not recognised.",
     ]

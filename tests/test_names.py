@@ -2,7 +2,7 @@
 
 import pytest
 
-from autograder.names import bound, has_magic, needed, used
+from course.names import bound, has_magic, needed, used
 
 
 @pytest.mark.parametrize(

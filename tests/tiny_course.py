@@ -38,7 +38,8 @@ number = random.Random(os.environ.get("COURSE_SEED", "")).randrange(100, 10**9)
 assert shift(number) == number + OFFSET, f"shift({number}) should be {number + OFFSET}, not {shift(number)}."
 ### END HIDDEN TESTS"""
 QUIZ = '### BEGIN SOLUTION\nquiz_color = "c"\n### END SOLUTION'
-TEST_QUIZ = """### BEGIN HIDDEN TESTS
+TEST_QUIZ = """assert quiz_color in ("a", "b", "c"), "quiz_color should be one of a, b, c."
+### BEGIN HIDDEN TESTS
 assert quiz_color == "c", "the key is c"
 ### END HIDDEN TESTS"""
 MISCONCEPTIONS = """from autograder.misconceptions import misconception

@@ -13,9 +13,8 @@ from functools import cache
 from typing import Any
 
 import torch
-from IPython.core.inputtransformer2 import TransformerManager
 
-from autograder import names, result
+from autograder import result
 from autograder.parts import Part, parts
 from autograder.rebuild import ANSWER, GIVEN, HELPER, TEST, Rebuilt, Step, Unreadable, arrange, rebuild
 from autograder.referee.notebook import graded_notebook, pictures
@@ -25,6 +24,7 @@ from autograder.result import CellResult, Check, Result
 from autograder.sandbox.launch import Jail, Worker
 from autograder.sandbox.peer import Gone, RemoteError
 from autograder.sandbox.wire import WireError
+from course import names
 
 MAX_MESSAGE = 4000
 BUDGET = 5  # the time of a whole submission, in times of one cell
@@ -339,7 +339,7 @@ def _remote_status(error: RemoteError) -> str:
 def _compiled(source: str, name: str) -> Any:
     """Python of a trusted cell; its lines are known, so that `assert` statements can be found in a debugger."""
     filename = f"<{name}>"
-    text = TransformerManager().transform_cell(source)
+    text = names.python(source)
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
     return compile(text, filename, "exec")
 

@@ -43,10 +43,15 @@ def _warm_up() -> None:
     import jaxtyping._ipython_extension  # noqa: F401
     import matplotlib.backends.backend_agg
     import matplotlib.pyplot  # noqa: F401
+    import torch
     import torch.fx.experimental.symbolic_shapes  # the first gradient would import it, in every child
-    import torch.nn.functional  # noqa: F401
+    import torch.nn.functional
 
     from course import checks, examples, plots  # noqa: F401
+
+    # Half precision asks once what the processor can do, and finds no /proc later.
+    torch.backends.cpu.get_cpu_capability()
+    torch.cpu._is_avx2_supported()
 
 
 def _guard(channel: int, lifeline: int, limits: dict, confined: bool, shell: object) -> None:

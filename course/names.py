@@ -8,10 +8,15 @@ from functools import cache
 from IPython.core.inputtransformer2 import TransformerManager
 
 
+def python(source: str) -> str:
+    """The cell as Python, with magics turned into calls of `get_ipython()`."""
+    return TransformerManager().transform_cell(source)
+
+
 def parse(source: str) -> ast.Module:
-    """The cell as Python, with magics turned into calls. A cell that is no Python gives an empty tree."""
+    """The cell's tree. A cell that is no Python gives an empty one."""
     try:
-        return ast.parse(TransformerManager().transform_cell(source))
+        return ast.parse(python(source))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ast.Module(body=[], type_ignores=[])
 

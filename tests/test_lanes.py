@@ -1,0 +1,183 @@
+"""One submission after another: the same marks again, and trouble with the grader that costs nobody anything."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tiny_course import FULL, completed, content, make_course
+
+from autograder import classroom
+from autograder.classroom import How, grade_class
+from autograder.collect import Submission
+from autograder.lanes import Lane
+from autograder.layout import Chapter
+from autograder.release import Release, build_release
+from autograder.result import GRADED, INFRASTRUCTURE, CellResult, Result
+from autograder.sandbox.launch import JailError, bubblewrap
+
+SQUARE = "def double(x):\n    return x * x"
+SLOW = "import time\ndef double(x):\n    time.sleep(1.5)\n    return 2 * x"
+QUIET = How(progress=False)
+
+
+@pytest.fixture(scope="module")
+def chapter(tmp_path_factory: pytest.TempPathFactory) -> Chapter:
+    return make_course(tmp_path_factory.mktemp("course"))
+
+
+@pytest.fixture(scope="module")
+def release(chapter: Chapter) -> Release:
+    return build_release(chapter, cell_timeout=2)
+
+
+def marks(result: Result) -> dict[str, float]:
+    return {cell.grade_id: cell.score for cell in result.cells}
+
+
+def cell(result: Result, grade_id: str) -> CellResult:
+    return next(cell for cell in result.cells if cell.grade_id == grade_id)
+
+
+def never(*args: object) -> None:
+    raise AssertionError("nothing should be graded")
+
+
+@pytest.fixture(scope="module")
+def lane(jail: str, release: Release) -> Iterator[Lane]:
+    with classroom.a_lane(release) as lane:
+        yield lane
+
+
+@pytest.fixture
+def grade(lane: Lane) -> Callable[[bytes, str], Result]:
+    return lane.grade
+
+
+def test_a_seed_gives_the_same_result_again(chapter: Chapter, grade: Callable[[bytes, str], Result]) -> None:
+    wrong = content(completed(chapter, shift="def shift(x):\n    return x + (10 if x < 50 else 9)"))
+    first, again, other = (grade(wrong, seed) for seed in ("one", "one", "two"))
+    assert first.to_json() == again.to_json()
+    assert "shift(" in cell(first, "test_shift").message
+    assert cell(first, "test_shift").message != cell(other, "test_shift").message
+    assert marks(other) == marks(first) == FULL | {"test_shift": 0.0}
+
+
+def test_random_answers_follow_from_the_seed(chapter: Chapter, grade: Callable[[bytes, str], Result]) -> None:
+    values = "random.random(), torch.rand(1).item(), numpy.random.rand()"
+    rolls = f"import random, torch, numpy\ndef double(x):\n    return str([{values}])"
+    notebook = content(completed(chapter, double=rolls))
+    first, again, other = (cell(grade(notebook, seed), "test_double").message for seed in ("one", "one", "two"))
+    assert first == again != other
+
+
+def test_one_submission_leaves_nothing_for_the_next(chapter: Chapter, grade: Callable[[bytes, str], Result]) -> None:
+    spoils = "import builtins, random\nbuiltins.sum = max\nrandom.Random = None\nOFFSET = 3\n" + SQUARE
+    before = grade(content(completed(chapter)), "s")
+    assert cell(grade(content(completed(chapter, double=spoils)), "s"), "test_double").status == "wrong"
+    assert grade(content(completed(chapter)), "s").to_json() == before.to_json()
+
+
+# --- trouble ---------------------------------------------------------------------------------------------------------
+
+
+def processes_of(parent: int) -> list[int]:
+    """Children, their children, and so on."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        children.setdefault(int(fields[1]), []).append(int(path.parent.name))
+    found = [parent]
+    for pid in found:
+        found += children.get(pid, [])
+    return found[1:]
+
+
+def command_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def referees() -> list[int]:
+    return [pid for pid in processes_of(os.getpid()) if "referee.zygote" in command_of(pid)]
+
+
+@pytest.mark.parametrize("victim", ["autograder.referee.zygote", "bwrap"])
+def test_a_process_that_is_killed_is_started_again(lane: Lane, chapter: Chapter, victim: str) -> None:
+    """While a submission runs: it is graded all the same."""
+    assert marks(lane.grade(content(completed(chapter)), "s")) == FULL
+    killed = []
+
+    def kill() -> None:
+        for pid in [lane.process.pid, *processes_of(lane.process.pid)]:
+            if not killed and victim in command_of(pid).split(" -- ")[0]:
+                killed.append(pid)
+                os.kill(pid, signal.SIGKILL)
+
+    timer = threading.Timer(0.5, kill)
+    timer.start()
+    result = lane.grade(content(completed(chapter, double=SLOW.replace("1.5", "0.6"))), "s")
+    timer.join()
+    assert killed
+    assert (result.status, marks(result)) == (GRADED, FULL)
+
+
+def test_what_the_grader_fails_on_is_never_zero(
+    chapter: Chapter, release: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is called an infrastructure error, tried twice, and not kept."""
+    tried = []
+
+    def fail(lane: Lane, submission: bytes, seed: str) -> Result:
+        tried.append(seed)
+        return classroom.not_graded(release, "The referee's process ended.")
+
+    one = Submission("unlucky", "", content(completed(chapter, double="def double(x):\n    return x + x + 0")))
+    with monkeypatch.context() as patch:
+        patch.setattr(Lane, "_attempt", fail)
+        result = grade_class(chapter.course, release, [one], QUIET)["unlucky"]
+    assert (result.status, result.reason, len(tried)) == (INFRASTRUCTURE, "The referee's process ended.", 2)
+    assert {cell.status for cell in result.cells} == {INFRASTRUCTURE} and result.notebook is None
+    monkeypatch.setattr(classroom, "Lane", never)
+    with pytest.raises(AssertionError, match="nothing should be graded"):
+        grade_class(chapter.course, release, [one], QUIET)
+
+
+def test_no_sandbox_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr("autograder.sandbox.launch._from_wheel", lambda: None)
+    with pytest.raises(JailError, match="install the package `bubblewrap`"):
+        bubblewrap(Path("/"), {})
+
+
+def test_an_interrupt_keeps_what_is_graded(lane: Lane, chapter: Chapter, release: Release, monkeypatch) -> None:
+    """The lane ends with it, so this test is the last one that uses it."""
+    fast = Submission("fast", "", content(completed(chapter, double="def double(x):\n    return x * 2 + 0")))
+    slow = Submission("slow", "", content(completed(chapter, double=SLOW)))
+    original = classroom.write_atomically
+
+    def interrupted(path: Path, data: bytes) -> None:
+        original(path, data)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(classroom, "write_atomically", interrupted)
+        patch.setattr(classroom, "Lane", lambda *_: lane)
+        begin = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            grade_class(chapter.course, release, [fast, slow], How(workers=2, progress=False))
+        assert time.monotonic() - begin < 30
+    assert referees() == []
+    with monkeypatch.context() as patch:
+        patch.setattr(classroom, "Lane", never)
+        assert marks(grade_class(chapter.course, release, [fast], QUIET)["fast"]) == FULL
+        with pytest.raises(AssertionError, match="nothing should be graded"):
+            grade_class(chapter.course, release, [slow], QUIET)
