@@ -1,4 +1,4 @@
-"""What a notebook takes from the chapters before it: the student's own parts where they pass, the reference elsewhere."""
+"""What a notebook takes from the chapters before it: the student's own parts where they pass, else the reference."""
 
 import contextlib
 import importlib

@@ -2,7 +2,7 @@
 
 import ast
 import symtable
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from functools import cache
 
 from IPython.core.inputtransformer2 import TransformerManager
@@ -96,10 +96,10 @@ def _read(scope: symtable.SymbolTable) -> set[str]:
     return {s.get_name() for s in scope.get_symbols() if s.is_referenced() and (outermost or s.is_global())}
 
 
-def needed(wanted: set[str], cells: list[str]) -> set[int]:
+def needed(wanted: Set[str], cells: list[str]) -> set[int]:
     """The places of those cells that define the wanted names, and what those cells need in turn."""
     definitions, uses = [bound(cell) for cell in cells], [used(cell) for cell in cells]
-    names, found = set(wanted), set[int]()
+    names, found = frozenset(wanted), set[int]()
     while new := [i for i, defined in enumerate(definitions) if i not in found and defined & names]:
         for place in new:
             found.add(place)

@@ -1,6 +1,7 @@
 """One submission after another: the same marks again, and trouble with the grader that costs nobody anything."""
 
 import os
+import re
 import signal
 import threading
 import time
@@ -71,7 +72,9 @@ def test_random_answers_follow_from_the_seed(chapter: Chapter, grade: Callable[[
     rolls = f"import random, torch, numpy\ndef double(x):\n    return str([{values}])"
     notebook = content(completed(chapter, double=rolls))
     first, again, other = (cell(grade(notebook, seed), "test_double").message for seed in ("one", "one", "two"))
-    assert first == again != other
+    assert first == again
+    one, two = (re.findall(r"\d\.\d+(?:e-\d+)?", message) for message in (first, other))
+    assert len(one) == len(two) == 3 and not set(one) & set(two), "each of the three generators has its seed"
 
 
 def test_one_submission_leaves_nothing_for_the_next(chapter: Chapter, grade: Callable[[bytes, str], Result]) -> None:

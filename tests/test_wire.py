@@ -104,12 +104,11 @@ def test_subclasses_cannot_lie_about_what_they_hold() -> None:
         __eq__ = __bool__ = lambda *_: True
         __hash__ = int.__hash__
 
-    class Endless(list):
+    class Other(list):
         def __iter__(self):
-            while True:
-                yield 1
+            return iter([9])
 
-    assert crossed([Liar(3), Endless([1, 2])]) == [3, [1, 2]]
+    assert crossed([Liar(3), Other([1, 2])]) == [3, [1, 2]]
 
 
 @pytest.mark.parametrize("dtype", wire.DTYPES.values(), ids=str)
