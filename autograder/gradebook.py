@@ -1,9 +1,11 @@
 """The one writer of nbgrader's gradebook and of the folders its formgrader reads."""
 
+import contextlib
 import json
 import logging
 import os
 import shutil
+import sqlite3
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,13 +35,22 @@ def write_marks(course: Course, release: Release, submissions: list[Submission],
         GradebookError: locked, read-only, damaged, or no room.
     """
     try:
+        _can_be_written(course.grading / "gradebook.db")
         _write_all(course, release, submissions, results)
-    except (OSError, SQLAlchemyError) as error:
+    except (OSError, sqlite3.Error, SQLAlchemyError) as error:
         reason = str(error.__cause__ or error).splitlines()[0]
         raise GradebookError(
             f"The gradebook in {course.grading} cannot be written: {reason}. The marks are in the report; close what "
             "else uses the gradebook (formgrader, another run), or make room, and run the same command again."
         ) from None
+
+
+def _can_be_written(path: Path) -> None:
+    """Ask SQLite itself, whose words nbgrader would hide."""
+    if path.exists():
+        with contextlib.closing(sqlite3.connect(path, timeout=10)) as database:
+            database.execute("BEGIN IMMEDIATE")
+            database.rollback()
 
 
 def _write_all(course: Course, release: Release, submissions: list[Submission], results: Mapping[str, Result]) -> None:

@@ -65,6 +65,11 @@ class Release:
         return [cell for cell in self.cells if cell.is_test]
 
     @property
+    def is_visible_only(self) -> bool:
+        """Made for a student's own check, without hidden tests."""
+        return self.notebook == self.released
+
+    @property
     def maximum(self) -> float:
         return sum(cell.points for cell in self.graded)
 

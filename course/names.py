@@ -1,23 +1,35 @@
 """Which names a cell defines and which it uses, without running it."""
 
 import ast
+import re
 import symtable
 from collections.abc import Iterator, Set
 from functools import cache
 
 from IPython.core.inputtransformer2 import TransformerManager
 
+MAGIC = re.compile(r"^\s*[%!?]|=\s*[%!]|\?\s*$", re.MULTILINE)
+MAX_MAGICS = 50
+
 
 def python(source: str) -> str:
-    """The cell as Python, with magics turned into calls of `get_ipython()`."""
+    """The cell as Python, with magics turned into calls of `get_ipython()`.
+
+    Raises:
+        SyntaxError: more magics than anybody needs; IPython takes a pass over the cell for each.
+    """
+    if len(MAGIC.findall(source)) > MAX_MAGICS:
+        raise SyntaxError(f"more than {MAX_MAGICS} magics in a cell")
     return TransformerManager().transform_cell(source)
 
 
 def parse(source: str) -> ast.Module:
     """The cell's tree. A cell that is no Python gives an empty one."""
     try:
-        return ast.parse(python(source))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = ast.parse(python(source))
+        symtable.symtable(ast.unparse(tree), "cell", "exec")  # finds what the parser lets pass
+        return tree
+    except (SyntaxError, ValueError, RecursionError, MemoryError, RuntimeError):
         return ast.Module(body=[], type_ignores=[])
 
 
@@ -55,8 +67,15 @@ def used(source: str) -> frozenset[str]:
         own, *inner = _scopes(statement)
         direct |= _read(own) - ready
         inside |= set().union(*(_read(scope) for scope in inner)) - ready
+        direct |= _increased(statement) - ready
         ready |= bound(ast.unparse(statement))
     return frozenset(direct | (inside - ready))
+
+
+def _increased(statement: ast.stmt) -> set[str]:
+    """Names that `x += 1` reads; a symbol table knows only that it writes them."""
+    targets = (node.target for node in ast.walk(statement) if isinstance(node, ast.AugAssign))
+    return {target.id for target in targets if isinstance(target, ast.Name)}
 
 
 def _in_order(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -75,6 +94,8 @@ def _in_order(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             for block in ("body", "handlers", "orelse", "finalbody"):
                 inner = getattr(statement, block, [])
                 for part in inner:
+                    if isinstance(part, ast.ExceptHandler) and part.type:
+                        yield ast.copy_location(ast.Expr(part.type), statement)
                     yield from _in_order(part.body if isinstance(part, ast.ExceptHandler) else [part])
         else:
             yield statement

@@ -2,6 +2,7 @@
 
 import csv
 import errno
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -184,6 +185,20 @@ def told(chapter: Chapter, output: str) -> None:
     ]  # fmt: skip
 
 
+def test_locked(separate: Chapter, submissions: dict[str, Submission], tmp_path: Path) -> None:
+    code, output = grade_command(separate, submissions, tmp_path / "class")
+    assert code == 0, output
+    assert scores(separate.course, separate, "squares")["test_double"] == 0
+    with sqlite3.connect(separate.course.grading / "gradebook.db") as other:
+        other.execute("BEGIN EXCLUSIVE")
+        code, output = grade_command(separate, submissions, tmp_path / "class")
+        other.rollback()
+    other.close()
+    assert code == 1 and "locked" in output
+    told(separate, output)
+    assert grade_command(separate, submissions, tmp_path / "class")[0] == 0
+
+
 def test_no_room(
     separate: Chapter, submissions: dict[str, Submission], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,6 +224,15 @@ def test_a_file_where_a_folder_should_be(
     separate: Chapter, submissions: dict[str, Submission], tmp_path: Path, name: str
 ) -> None:
     (separate.course.grading / name).write_text("in the way")
+    code, output = grade_command(separate, submissions, tmp_path / "class")
+    assert code == 1
+    told(separate, output)
+
+
+@pytest.mark.parametrize("damage", ["folder", "noise"])
+def test_damaged(separate: Chapter, submissions: dict[str, Submission], tmp_path: Path, damage: str) -> None:
+    path = separate.course.grading / "gradebook.db"
+    path.mkdir() if damage == "folder" else path.write_bytes(b"no database at all, but long enough" * 100)
     code, output = grade_command(separate, submissions, tmp_path / "class")
     assert code == 1
     told(separate, output)

@@ -74,4 +74,5 @@ def _is_png(data: bytes) -> bool:
         kinds.append(kind)
         place += 12 + length
     allowed = {b"IHDR", b"PLTE", b"tRNS", b"pHYs", b"sRGB", b"gAMA", b"tEXt", b"IDAT", b"IEND"}
-    return kinds[:1] == [b"IHDR"] and kinds[-1:] == [b"IEND"] and set(kinds) <= allowed
+    ends = kinds[:1] == [b"IHDR"] and kinds[-1:] == [b"IEND"] and kinds.count(b"IEND") == 1
+    return ends and b"IDAT" in kinds and set(kinds) <= allowed

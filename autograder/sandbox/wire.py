@@ -17,6 +17,7 @@ from torch import Tensor
 
 MAX_MESSAGE = 64 * 2**20  # bytes
 MAX_INTEGER = 1024  # bytes of an integer
+MAX_DEPTH = 60  # tuples in tuples: each level is a level of C
 
 DTYPES = {
     str(dtype).removeprefix("torch."): dtype
@@ -88,8 +89,17 @@ def pack(value: object, keep: Callable[[object], Stays]) -> tuple[bytes, list[Te
         stays = item if isinstance(item, Stays) else keep(item)
         return msgpack.ExtType(stays.kind, encode([stays.number, stays.description]))
 
+    depth = 0
+
     def encode(item: object) -> bytes:
-        return msgpack.packb(item, default=default, strict_types=True)
+        nonlocal depth
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise WireError("The value is nested too deeply.")
+        try:
+            return msgpack.packb(item, default=default, strict_types=True)
+        finally:
+            depth -= 1
 
     try:
         packed = encode(value)
@@ -135,8 +145,17 @@ def unpack(packed: bytes, tensors: list[Tensor], resolve: Callable[[int, int, di
             return resolve(code, _natural(number), dict(description))
         raise WireError(f"unknown kind of value {code}")
 
+    depth = 0
+
     def decode(data: bytes) -> Any:
-        return msgpack.unpackb(data, ext_hook=extension, strict_map_key=False)
+        nonlocal depth
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise WireError("a value that is nested too deeply")
+        try:
+            return msgpack.unpackb(data, ext_hook=extension, strict_map_key=False)
+        finally:
+            depth -= 1
 
     try:
         return decode(packed)
@@ -187,7 +206,7 @@ def unpack_tensor(packed: Any, strides: bool = False) -> tuple[Tensor, bool, boo
         elif dtype is torch.bool:
             plain = torch.frombuffer(bytearray(raw), dtype=torch.uint8).to(torch.bool).reshape(shape)
         else:
-            plain = torch.frombuffer(bytearray(raw), dtype=dtype).reshape(shape)
+            plain = torch.frombuffer(bytearray(raw), dtype=dtype).reshape(shape).clone()  # may be resized
         if strides and layout and raw:
             plain = _laid_out(plain, layout)
         return plain, bool(requires_grad) and (dtype.is_floating_point or dtype.is_complex), bool(is_leaf)

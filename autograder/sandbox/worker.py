@@ -241,14 +241,14 @@ class _Capped(io.StringIO):
 
 
 def _texts(outputs: list) -> list[str]:
-    found = [str(output.data.get("text/plain", "")) for output in outputs if "image/png" not in output.data]
+    found = [str(output["data"].get("text/plain", "")) for output in outputs if "image/png" not in output["data"]]
     return [f"{text[:MAX_OUTPUT]}\n" for text in found[:100] if text]
 
 
 def _pictures(outputs: list) -> list[str]:
     pictures: list[str] = []
     for output in outputs:
-        png = output.data.get("image/png")
+        png = output["data"].get("image/png")
         png = base64.b64decode(png) if isinstance(png, str) else png
         if isinstance(png, bytes) and len(png) <= MAX_PICTURE and len(pictures) < MAX_PICTURES:
             pictures.append(base64.b64encode(png).decode())
