@@ -3,7 +3,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup course publish sample test lint requirements clean
+.PHONY: help setup course publish sample test bench-grade lint requirements clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -21,6 +21,9 @@ sample: publish  ## Grade the sample class that is made from each chapter
 
 test: lint publish  ## Run all tests
 	@$(RUN) -m pytest
+
+bench-grade: publish  ## Measure: this grader against nbgrader autograde, about ten minutes
+	@$(RUN) benchmarks/grade.py
 
 lint: setup  ## Style and types
 	@$(RUN) -m ruff check .
