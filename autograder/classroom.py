@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from autograder.collect import Submission
-from autograder.lanes import Lane, grade_remotely, not_graded
+from autograder.lanes import Lane, grade_remotely
 from autograder.layout import Course
 from autograder.release import Release, write_atomically
-from autograder.result import INFRASTRUCTURE, UNREADABLE, CellResult, Result
+from autograder.result import INFRASTRUCTURE, UNREADABLE, Result, no_marks
 from autograder.sandbox.launch import BUBBLEWRAP
 
 
@@ -57,7 +57,9 @@ def grade_class(
     for submission in submissions:
         seed = how.seed or seed_of(course, release, submission)
         if submission.content is None:
-            results[submission.student] = unreadable(release, submission.problem or "There is no file.")
+            results[submission.student] = no_marks(
+                release.graded, UNREADABLE, submission.problem or "There is no file."
+            )
         elif (known := _kept(course, release, submission, seed, how)).is_file():
             results[submission.student] = Result.from_json(known.read_bytes())
         else:
@@ -84,12 +86,6 @@ def seed_of(course: Course, release: Release, submission: Submission) -> str:
         path.chmod(0o600)
     message = f"{release.chapter_id}/{submission.digest}".encode()
     return hmac.new(path.read_bytes().strip(), message, "sha256").hexdigest()[:16]
-
-
-def unreadable(release: Release, reason: str) -> Result:
-    """Zero for every graded cell, because there is nothing to grade."""
-    cells = [CellResult(c.grade_id, c.exercise, c.is_quiz, c.points, "not attempted") for c in release.graded]
-    return Result(UNREADABLE, reason, cells)
 
 
 def _kept(course: Course, release: Release, submission: Submission, seed: str, how: How) -> Any:
@@ -147,7 +143,11 @@ def _on_cluster(release: Release, waiting: list[tuple[Submission, str]], how: Ho
             try:
                 result = Result.from_json(future.result())
             except Exception as error:  # whatever happened to the worker
-                result = not_graded(release, f"The cluster did not grade it: {type(error).__name__}: {error}"[:500])
+                result = no_marks(
+                    release.graded,
+                    INFRASTRUCTURE,
+                    f"The cluster did not grade it: {type(error).__name__}: {error}"[:500],
+                )
             yield *futures[future], result
 
 

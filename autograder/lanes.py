@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from autograder.layout import here
 from autograder.referee.zygote import read, write
 from autograder.release import Release
-from autograder.result import INFRASTRUCTURE, CellResult, Result
+from autograder.result import INFRASTRUCTURE, Result, no_marks
 from autograder.sandbox.launch import BUBBLEWRAP, JailError, Limits
 
 
@@ -45,7 +45,7 @@ class Lane:
         answer: SimpleQueue[bytes | None] = SimpleQueue()
         with self.lock:
             if self.stopped:
-                return not_graded(self.release, "stopped")
+                return no_marks(self.release.graded, INFRASTRUCTURE, "stopped")
             if self.process is None or self.process.poll() is not None:
                 self._start()
             assert self.process is not None and self.process.stdin
@@ -59,7 +59,7 @@ class Lane:
                 answer.put(None)
         graded = answer.get()
         if graded is None:
-            return not_graded(self.release, "The referee's process ended.")
+            return no_marks(self.release.graded, INFRASTRUCTURE, "The referee's process ended.")
         result = Result.from_json(graded)
         if result.status == INFRASTRUCTURE:
             self._close()
@@ -118,14 +118,6 @@ class Lane:
         if process:
             process.kill()
             process.wait()
-
-
-def not_graded(release: Release, reason: str) -> Result:
-    """Nobody's marks: the grader failed."""
-    cells = [
-        CellResult(cell.grade_id, cell.exercise, cell.is_quiz, cell.points, INFRASTRUCTURE) for cell in release.graded
-    ]
-    return Result(INFRASTRUCTURE, reason, cells)
 
 
 def kit(release: Release) -> Path:

@@ -2,8 +2,9 @@
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 # What became of one graded cell. Only RIGHT earns points.
 RIGHT = "right"
@@ -92,3 +93,25 @@ class Result:
         data = json.loads(text)
         cells = [CellResult(**cell | {"checks": [Check(**c) for c in cell["checks"]]}) for cell in data.pop("cells")]
         return Result(cells=cells, **data)
+
+
+def no_marks(cells: Iterable["Graded"], status: str, reason: str) -> Result:
+    """Nothing was graded: UNREADABLE, or INFRASTRUCTURE."""
+    word = INFRASTRUCTURE if status == INFRASTRUCTURE else NOT_ATTEMPTED
+    return Result(status, reason, [CellResult(c.grade_id, c.exercise, c.is_quiz, c.points, word) for c in cells])
+
+
+class Graded(Protocol):
+    """What is known of a graded cell before it is graded: `autograder.release.Cell`."""
+
+    @property
+    def grade_id(self) -> str: ...
+
+    @property
+    def exercise(self) -> str: ...
+
+    @property
+    def is_quiz(self) -> bool: ...
+
+    @property
+    def points(self) -> float: ...

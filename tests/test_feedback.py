@@ -13,16 +13,27 @@ from typing import Any
 import pytest
 from tiny_course import HIDDEN, completed, content, make_course, without
 
-from autograder.classroom import How, grade_class, unreadable
+from autograder.classroom import How, grade_class
 from autograder.collect import Submission
 from autograder.feedback import NOT_THE_KEY, message, write_feedback
-from autograder.lanes import not_graded
 from autograder.layout import Chapter, Course
 from autograder.parts import REST
 from autograder.referee.notebook import pictures
 from autograder.release import Release, build_release
 from autograder.report import distribution, write_report
-from autograder.result import CRASHED, GRADED, NOT_ATTEMPTED, RIGHT, WRONG, CellResult, Check, Result
+from autograder.result import (
+    CRASHED,
+    GRADED,
+    INFRASTRUCTURE,
+    NOT_ATTEMPTED,
+    RIGHT,
+    UNREADABLE,
+    WRONG,
+    CellResult,
+    Check,
+    Result,
+    no_marks,
+)
 
 HTML = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 RED = f"print({HTML!r})\ndef double(x):\n    raise ValueError({HTML!r})"
@@ -55,7 +66,7 @@ def results(jail: str, chapter: Chapter, release: Release) -> dict[str, Result]:
     }
     members = [Submission(student, f"{student}.ipynb", data) for student, data in notebooks.items()]
     graded = grade_class(chapter.course, release, members, How(progress=False))
-    return graded | {"unlucky": not_graded(release, "The referee's process ended.")}
+    return graded | {"unlucky": no_marks(release.graded, INFRASTRUCTURE, "The referee's process ended.")}
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +164,7 @@ def test_marks_for_a_spreadsheet(chapter: Chapter, release: Release, results: di
 
 @pytest.mark.parametrize("formula", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
 def test_csv_holds_no_formula(release: Release, tmp_path: Path, formula: str) -> None:
-    folder = write_report(Course(tmp_path), release, {"ada": unreadable(release, formula)}, [])
+    folder = write_report(Course(tmp_path), release, {"ada": no_marks(release.graded, UNREADABLE, formula)}, [])
     with (folder / "marks.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.reader(file))
     assert rows[1][-1] == f"'{formula}"

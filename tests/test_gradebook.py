@@ -15,14 +15,13 @@ from tiny_course import FULL, NOTHING, completed, content, make_course, without
 from typer.testing import CliRunner
 
 from autograder import commands_grade
-from autograder.classroom import How, grade_class, unreadable
+from autograder.classroom import How, grade_class
 from autograder.collect import Submission
 from autograder.gradebook import GradebookError, write_marks
-from autograder.lanes import not_graded
 from autograder.layout import Chapter, Course
 from autograder.publish import nbgrader_config
 from autograder.release import Release, ReleaseError, build_release
-from autograder.result import Result
+from autograder.result import INFRASTRUCTURE, UNREADABLE, Result, no_marks
 
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 
@@ -119,7 +118,8 @@ def test_grading_again_replaces_marks_and_keeps_those_given_by_hand(
         gradebook.find_comment("double", chapter.name, chapter.id, "regraded").manual_comment = "Well tried."
         gradebook.db.commit()
     assert regrade("stub") == NOTHING | {"test_double": 1.75}
-    write_marks(written, release, [Submission("regraded", "", b"")], {"regraded": not_graded(release, "x")})
+    failed = {"regraded": no_marks(release.graded, INFRASTRUCTURE, "x")}
+    write_marks(written, release, [Submission("regraded", "", b"")], failed)
     assert scores(written, chapter, "regraded") == NOTHING | {"test_double": 1.75}, "not graded: everything stays"
     assert regrade("broken") == NOTHING | {"test_double": 1.75}
     assert not (written.grading / "autograded" / "regraded" / chapter.id).exists()
@@ -132,7 +132,8 @@ def test_grading_again_replaces_marks_and_keeps_those_given_by_hand(
 
 
 def test_what_the_grader_fails_on_makes_no_entry(chapter: Chapter, written: Course, release: Release) -> None:
-    write_marks(written, release, [Submission("unlucky", "", b"")], {"unlucky": not_graded(release, "x")})
+    failed = {"unlucky": no_marks(release.graded, INFRASTRUCTURE, "x")}
+    write_marks(written, release, [Submission("unlucky", "", b"")], failed)
     with Gradebook(written.gradebook) as gradebook:
         assert "unlucky" not in [student.id for student in gradebook.students]
     assert not (written.grading / "submitted" / "unlucky").exists()
@@ -140,7 +141,7 @@ def test_what_the_grader_fails_on_makes_no_entry(chapter: Chapter, written: Cour
 
 def test_no_file_is_zero(chapter: Chapter, written: Course, release: Release) -> None:
     missing = Submission("missing", "missing/report.pdf", problem="There is no notebook.")
-    write_marks(written, release, [missing], {"missing": unreadable(release, "There is no notebook.")})
+    write_marks(written, release, [missing], {"missing": no_marks(release.graded, UNREADABLE, "There is no notebook.")})
     assert scores(written, chapter, "missing") == NOTHING
 
 

@@ -17,7 +17,7 @@ from autograder.collect import Submission
 from autograder.lanes import Lane
 from autograder.layout import Chapter
 from autograder.release import Release, build_release
-from autograder.result import GRADED, INFRASTRUCTURE, CellResult, Result
+from autograder.result import GRADED, INFRASTRUCTURE, CellResult, Result, no_marks
 from autograder.sandbox.launch import JailError, bubblewrap
 
 SQUARE = "def double(x):\n    return x * x"
@@ -141,7 +141,7 @@ def test_what_the_grader_fails_on_is_never_zero(
 
     def fail(lane: Lane, submission: bytes, seed: str) -> Result:
         tried.append(seed)
-        return classroom.not_graded(release, "The referee's process ended.")
+        return no_marks(release.graded, INFRASTRUCTURE, "The referee's process ended.")
 
     one = Submission("unlucky", "", content(completed(chapter, double="def double(x):\n    return x + x + 0")))
     with monkeypatch.context() as patch:

@@ -52,7 +52,7 @@ def test_bound(source: str, names: str) -> None:
         ("for i in range(n):\n    print(i)", "range n print"),
         ("with open(p) as file:\n    file.read()", "open p"),
         ("if a:\n    b = 1\nc = b", "a"),
-        ("try:\n    x = risky()\nexcept Exception:\n    x = other", "risky other"),
+        ("try:\n    x = risky()\nexcept Exception:\n    x = other", "risky Exception other"),
         ("while go():\n    x = 1", "go"),
         ("[x * y for x in values]", "y values"),
         ("import torch\nx = torch.ones(1)", ""),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from autograder.release import Release
-from autograder.result import INFRASTRUCTURE
+from autograder.result import INFRASTRUCTURE, no_marks
 from autograder.sandbox.launch import Jail, JailError, Limits
 
 
@@ -24,7 +24,8 @@ def main() -> None:
     release = Release.from_json(read(jobs))
     jail = Jail(Path(settings["kit"]), settings["isolation"], Limits(**settings["limits"]))
     sys.path.insert(0, settings["kit"])
-    from autograder.referee.run import grade, no_marks, prepare
+    from autograder.referee.run import grade
+    from autograder.referee.session import prepare
 
     _warm_up()
     prepare(release)
@@ -51,7 +52,7 @@ def main() -> None:
                 answer.close()
                 if status or not graded:
                     reason = f"The referee's process ended with {os.waitstatus_to_exitcode(status)}."
-                    graded = no_marks(release, INFRASTRUCTURE, reason).to_json().encode()
+                    graded = no_marks(release.graded, INFRASTRUCTURE, reason).to_json().encode()
                 write(results, json.dumps({"number": number}).encode())
                 write(results, graded)
                 continue
@@ -71,7 +72,7 @@ def main() -> None:
                 except BaseException as error:  # also what no test may catch
                     where = traceback.extract_tb(error.__traceback__)[-1]
                     reason = f"The referee failed in {where.name}, line {where.lineno}: {type(error).__name__}: {error}"
-                    result = no_marks(release, INFRASTRUCTURE, reason[:1000])
+                    result = no_marks(release.graded, INFRASTRUCTURE, reason[:1000])
                 answer.write(result.to_json().encode("utf-8", "replace"))
                 answer.flush()
                 os._exit(0)

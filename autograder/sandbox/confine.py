@@ -14,6 +14,7 @@ CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = (
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 16384, 1 << 18
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 38
 NOBODY = 65534
+SCRATCH = "/scratch"  # the one place where a submission may write; /tmp leads there where nothing else lies in it
 
 # System calls nobody needs here: other name spaces, other processes' memory, memory that no limit counts, keys.
 FORBIDDEN = {
@@ -65,12 +66,12 @@ def enter_namespaces() -> None:
 
 
 def private_files(size: int) -> None:
-    """An empty /tmp of `size` bytes that nobody else sees, no /proc, and nothing else that can be written."""
+    """An empty folder of `size` bytes that nobody else sees, no /proc, and nothing else that can be written."""
     _checked(libc.unshare(CLONE_NEWNS), "a mount name space")
     _checked(libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None), "private mounts")
     flags = MS_NOSUID | MS_NODEV | MS_NOEXEC
-    _checked(libc.mount(b"tmpfs", b"/tmp", b"tmpfs", flags, f"size={size},nr_inodes=4096".encode()), "/tmp")
-    _checked(libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", flags, b"size=65536,nr_inodes=64"), "/dev/shm")
+    _checked(libc.mount(b"tmpfs", SCRATCH.encode(), b"tmpfs", flags, f"size={size},nr_inodes=4096".encode()), SCRATCH)
+    _checked(libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", flags, b"size=16777216,nr_inodes=256"), "/dev/shm")
     _checked(libc.mount(b"tmpfs", b"/proc", b"tmpfs", flags | MS_RDONLY, b"size=4096,nr_inodes=2"), "/proc")
 
 

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from .confine import supported
+from .confine import SCRATCH, supported
 
 BUBBLEWRAP, NONE = "bubblewrap", "none"
 CHOICES = (BUBBLEWRAP, NONE)
@@ -71,7 +71,7 @@ class Jail:
         self.isolation = isolation
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         python = [sys.executable, "-m", "sandbox.zygote", str(theirs.fileno())]
-        environment = _environment("/kit" if isolation == BUBBLEWRAP else str(kit))
+        environment = _environment("/kit", SCRATCH) if isolation == BUBBLEWRAP else _environment(str(kit), "/tmp")
         confined = isolation == BUBBLEWRAP
         command = [*bubblewrap(kit, environment), *python, "confined"] if confined else [*python, "free"]
         self.process = subprocess.Popen(
@@ -142,30 +142,34 @@ def bubblewrap(kit: Path, environment: dict[str, str]) -> list[str]:
     command += ROOT if os.getuid() == 0 else ["--unshare-user"]
     for folder in ("/usr", "/lib", "/lib64", "/bin", "/etc/alternatives", "/etc/ld.so.cache", "/etc/fonts"):
         command += ["--ro-bind-try", folder, folder]
-    for folder in (sys.base_prefix, sys.prefix):
+    bound = (sys.base_prefix, sys.prefix)
+    for folder in bound:
         if not Path(folder).is_relative_to("/usr"):
             for parent in reversed(Path(folder).parents[:-1]):
                 command += ["--perms", "0755", "--dir", str(parent)]
             command += ["--ro-bind", folder, folder]
-    command += ["--ro-bind", str(kit), "/kit", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
-    command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp", "--clearenv"]
+    if not any(Path(folder).is_relative_to("/tmp") for folder in bound):
+        command += ["--symlink", SCRATCH, "/tmp"]
+    command += ["--ro-bind", str(kit), "/kit", "--proc", "/proc", "--dev", "/dev", "--tmpfs", SCRATCH]
+    command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", SCRATCH, "--clearenv"]
     for name, value in environment.items():
         command += ["--setenv", name, value]
     return [*command, "--"]
 
 
-def _environment(kit: str) -> dict[str, str]:
+def _environment(kit: str, scratch: str) -> dict[str, str]:
     """Nothing of the user's own environment."""
     one = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     return one | {
         "PATH": "/usr/bin:/bin",
-        "HOME": "/tmp",
+        "HOME": scratch,
+        "TMPDIR": scratch,
         "LANG": "C.UTF-8",
         "PYTHONPATH": kit,
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONNOUSERSITE": "1",
-        "IPYTHONDIR": "/tmp/ipython",
+        "IPYTHONDIR": f"{scratch}/ipython",
         "MPLCONFIGDIR": f"{kit}/matplotlib",
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         "CUDA_VISIBLE_DEVICES": "",

@@ -148,7 +148,7 @@ def _student(channel: int, lifeline: int, tell: int, limits: dict, confined: boo
         _close_all_but(channel, tell)
         os.umask(0o077)
         if confined:
-            os.chdir("/tmp")
+            os.chdir(confine.SCRATCH)
             confine.drop_privileges()
         signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.path[:] = [path for path in sys.path if path]
