@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 HIDDEN = re.compile(r"^\s*### (BEGIN|END) HIDDEN TESTS\s*$")
-REST = "further inputs, which the notebook does not show"
+REST = "Further inputs, which the notebook does not show"
 
 
 @dataclass(frozen=True)
