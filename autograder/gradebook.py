@@ -16,9 +16,10 @@ from nbgrader.preprocessors import SaveAutoGrades
 from sqlalchemy.exc import SAWarning, SQLAlchemyError
 
 from autograder.collect import Submission
+from autograder.feedback import message, sentences
 from autograder.layout import Course
 from autograder.release import Release, register_assignment
-from autograder.result import INFRASTRUCTURE, Result
+from autograder.result import INFRASTRUCTURE, CellResult, Result
 
 
 class GradebookError(RuntimeError):
@@ -86,7 +87,16 @@ def _write_marks_of(course: Course, release: Release, student: str, result: Resu
                 # nbgrader leaves the mark of an earlier submission where this one has no such cell.
                 grade.auto_score = 0.0
                 grade.needs_manual_grade = grade.manual_score is not None
+        said = {cell.exercise: _comment(release, cell) for cell in result.cells if not cell.passed}
+        for comment in submitted.comments:
+            comment.auto_comment = said.get(comment.name)  # what was written by hand stays, and is shown first
         gradebook.db.commit()
+
+
+def _comment(release: Release, cell: CellResult) -> str:
+    """What formgrader and nbgrader's feedback show beside an answer."""
+    known = sentences(release)
+    return "\n".join([f"{cell.status}: {message(cell)}", *(known[one] for one in cell.misconceptions)])
 
 
 def _folder(course: Course, release: Release, step: str, student: str) -> Path:

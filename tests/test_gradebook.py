@@ -246,3 +246,22 @@ def test_the_error_itself(
     with pytest.raises(GradebookError, match=r"cannot be written: .*Read-only") as error:
         write_marks(written, release, [submissions["full"]], results)
     assert error.value.__cause__ is None and "\n" not in str(error.value)
+
+
+def test_comments_say_what_is_wrong(
+    chapter: Chapter, written: Course, release: Release, results: dict[str, Result]
+) -> None:
+    """Beside the answer in formgrader; what an instructor wrote by hand stays."""
+
+    def comments() -> dict[str, str | None]:
+        with Gradebook(written.gradebook) as gradebook:
+            found = gradebook.find_submission_notebook(chapter.name, chapter.id, "squares").comments
+            return {comment.name: comment.comment for comment in found}
+
+    assert comments()["double"] == "wrong: double(1) should be 2, not 1.\nDoubling is not <b>squaring</b>."
+    assert comments()["total"] is None
+    with Gradebook(written.gradebook) as gradebook:
+        gradebook.find_comment("double", chapter.name, chapter.id, "squares").manual_comment = "See me."
+        gradebook.db.commit()
+    write_marks(written, release, [Submission("squares", "", b"")], {"squares": results["squares"]})
+    assert comments()["double"] == "See me."
