@@ -164,3 +164,51 @@ def luminance(colour: ArrayLike) -> float:
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in np.asarray(colour)[:3]
     )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def circuit(
+    boxes: dict[str, tuple[float, float, str]],
+    arrows: Sequence[tuple[str, ...]],
+    title: str,
+    size: tuple[float, float] = (7.0, 5.0),
+) -> None:
+    """Boxes joined by straight arrows, labelled arrows, and arrows that lead past other boxes.
+
+    Args:
+        boxes: key → (x, y, text), with x and y of the middle between 0 and 1.
+        arrows: from, to, and perhaps a third text: "past" bends the arrow round at the right (a residual connection),
+            any other text is written above the middle of the arrow.
+    """
+    axes = canvas(*size)
+    drawn = {
+        key: axes.text(
+            x, y, text, ha="center", va="center", fontsize=FONT, color=INK,
+            bbox={"boxstyle": "round,pad=0.4", "facecolor": "#e8f0fa", "edgecolor": COLOURS[0]},
+        )
+        for key, (x, y, text) in boxes.items()
+    }  # fmt: skip
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1)
+    axes.axis("off")
+    axes.figure.canvas.draw()  # sizes of the boxes are known only now
+    shapes = {key: text.get_bbox_patch() for key, text in drawn.items()}
+    right = {key: axes.transData.inverted().transform(shape.get_window_extent())[1, 0] for key, shape in shapes.items()}
+    for start, end, *text in arrows:
+        if text == ["past"]:
+            outside = max(right.values()) + 0.05
+            low, high = boxes[start][1] + 0.013, boxes[end][1] - 0.013  # so that two of them do not seem to be one
+            axes.plot([right[start], outside, outside], [low, low, high], color=COLOURS[1], linewidth=1.4)
+            arrow = FancyArrowPatch(
+                (outside, high), (right[end], high), arrowstyle="-|>", mutation_scale=13, color=COLOURS[1],
+                linewidth=1.4, shrinkA=0, shrinkB=0,
+            )  # fmt: skip
+        else:
+            arrow = FancyArrowPatch(
+                boxes[start][:2], boxes[end][:2], patchA=shapes[start], patchB=shapes[end], arrowstyle="-|>",
+                mutation_scale=13, color=INK, linewidth=1.2, shrinkA=2, shrinkB=2,
+            )  # fmt: skip
+            if text:
+                x, y = ((a + b) / 2 for a, b in zip(boxes[start][:2], boxes[end][:2], strict=True))
+                axes.text(x, y + 0.012, text[0], ha="center", va="bottom", fontsize=FONT - 1, color=INK)
+        axes.add_patch(arrow)
+    finish(axes, title)
