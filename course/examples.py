@@ -34,3 +34,20 @@ def thinking_machines(dtype: torch.dtype = torch.float64) -> tuple[Tensor, int]:
     """The dot products of the query of "Thinking" with the keys of "Thinking" and "Machines", and d_k."""
     stored = STORED["thinking_machines"]
     return torch.tensor(stored["scores"], dtype=dtype), stored["d_k"]
+
+
+def padded_sentences() -> tuple[list[list[str]], int]:
+    """The two sentences of lecture item S4-98, and the length to which they are padded."""
+    stored = STORED["padded_sentences"]
+    return [list(words) for words in stored["sentences"]], stored["length"]
+
+
+def china() -> tuple[list[str], list[str]]:
+    """The source and the target of lecture item S4-87."""
+    return list(STORED["china"]["source"]), list(STORED["china"]["target"])
+
+
+def length_ten() -> tuple[int, int, int, dict[str, list[int]]]:
+    """Lecture item S4-104: maximum length, words in the sentence, time step, and the masks as printed."""
+    stored = STORED["length_ten"]
+    return stored["length"], stored["words"], stored["step"], {k: list(v) for k, v in stored["printed"].items()}

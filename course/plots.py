@@ -1,6 +1,7 @@
 """How pictures and tables look in every chapter. Each function draws one figure and returns nothing."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -212,3 +213,85 @@ def circuit(
                 axes.text(x, y + 0.012, text[0], ha="center", va="bottom", fontsize=FONT - 1, color=INK)
         axes.add_patch(arrow)
     finish(axes, title)
+
+
+def mask_patterns(panels: Sequence[tuple[str, Tensor, Sequence[str], Sequence[str]]], title: str) -> None:
+    """Masks side by side: a tick in a coloured cell may be seen, a cross in a grey one is hidden.
+
+    Args:
+        panels: name, boolean matrix (query, key) with True = may be seen, labels of the rows, labels of the columns.
+    """
+    widths = [0.9 + 0.42 * mask.shape[1] for _, mask, _, _ in panels]
+    height = 1.9 + 0.36 * max(len(mask) for _, mask, _, _ in panels)
+    figure, all_axes = plt.subplots(
+        1, len(panels), figsize=(0.6 + sum(widths), height), facecolor="white", layout="constrained",
+        squeeze=False, gridspec_kw={"width_ratios": widths},
+    )  # fmt: skip
+    for axes, (name, mask, rows, columns) in zip(all_axes[0], panels, strict=True):
+        for i, row in enumerate(mask.tolist()):
+            for j, seen in enumerate(row):
+                face = "#9fc5e8" if seen else "#ececec"
+                axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor=face, edgecolor=INK, linewidth=0.8))
+                sign = "✓" if seen else "×"
+                axes.text(j, i, sign, ha="center", va="center", fontsize=FONT, color=INK)
+        axes.set_xlim(-0.5, len(columns) - 0.5)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.set_aspect("equal")
+        axes.set_xticks(range(len(columns)), columns, rotation=60, ha="right", rotation_mode="anchor")
+        axes.set_yticks(range(len(rows)), rows)
+        axes.tick_params(length=0, labelsize=FONT)
+        axes.spines[:].set_visible(False)
+        finish(axes, name)
+    figure.suptitle(title, fontsize=FONT + 1, color=INK)
+
+
+def architecture(num_layers: int) -> None:
+    """The whole encoder-decoder: data flows upwards, the encoder on the left, the decoder on the right."""
+    axes = canvas(7.6, 8.8)
+    left, right, half = 2.0, 6.2, 1.35
+    columns = [
+        (left, -1, 6.6, "encoder", [
+            ("Embedding · √d_model", 1.0), ("+ positions", 1.9), ("self-attention\npadding_mask(source)", 3.4),
+            ("Add & Norm", 4.4), ("feed-forward", 5.4), ("Add & Norm", 6.2)]),
+        (right, 1, 9.4, "decoder", [
+            ("Embedding · √d_model", 1.0), ("+ positions", 1.9), ("self-attention\ntarget_mask(target)", 3.4),
+            ("Add & Norm", 4.4), ("cross-attention\npadding_mask(source)", 6.1), ("Add & Norm", 7.1),
+            ("feed-forward", 8.2), ("Add & Norm", 9.0), ("linear (generator)", 10.4)]),
+    ]  # fmt: skip
+    for x, side, top, name, boxes in columns:
+        frame = Rectangle((x - 1.85, 2.5), 3.7, top - 2.5, facecolor="#f5f8fc", edgecolor=COLOURS[0], linewidth=1.2)
+        axes.add_patch(frame)
+        axes.text(x - 1.8, top + 0.22, f"{num_layers} × {name} layer", ha="left", va="center", fontsize=FONT, color=INK)
+        tall = {y: 0.42 if "\n" in text else 0.28 for text, y in boxes}
+        for text, y in boxes:
+            face = "#fff2cc" if text == "Add & Norm" else "#cfe2f3"
+            axes.add_patch(
+                Rectangle((x - half, y - tall[y]), 2 * half, 2 * tall[y], facecolor=face, edgecolor=INK, linewidth=1)
+            )
+            axes.text(x, y, text, ha="center", va="center", fontsize=FONT, color=INK)
+        for (_, low), (above, high) in pairwise(boxes):
+            _arrow(axes, [(x, low + tall[low]), (x, high - tall[high])])
+            if above == "Add & Norm":  # the residual connection starts below the sub-layer
+                start, edge = low - tall[low] - 0.16, x + side * (half + 0.25)
+                _arrow(axes, [(x, start), (edge, start), (edge, high), (x + side * half, high)])
+        _arrow(axes, [(x, 0.3), (x, 1.0 - tall[1.0])])
+    _arrow(axes, [(left, 6.48), (left, 7.1), (4.1, 7.1), (4.1, 6.1), (right - half, 6.1)])
+    _arrow(axes, [(right, 10.68), (right, 11.2)])
+    for x, y, text in [
+        (left, 0.1, "source tokens"), (right, 0.1, "target tokens, shifted right"), (right, 11.4, "logits"),
+        (left + 0.6, 7.32, "memory: keys and values"),
+    ]:  # fmt: skip
+        axes.text(x, y, text, ha="center", va="center", fontsize=FONT, color=INK)
+    axes.set_xlim(0, 8.2)
+    axes.set_ylim(-0.2, 11.7)
+    axes.axis("off")
+    finish(axes, "The Transformer, from bottom to top")
+
+
+def _arrow(axes: Axes, points: Sequence[tuple[float, float]]) -> None:
+    """A line through all points with a head at its end."""
+    axes.plot(*zip(*points, strict=True), color=INK, linewidth=1.2, solid_capstyle="butt")
+    head = FancyArrowPatch(
+        points[-2], points[-1], arrowstyle="-|>", mutation_scale=13, color=INK, linewidth=1.2, shrinkA=0, shrinkB=0
+    )
+    axes.add_patch(head)
