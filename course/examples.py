@@ -51,3 +51,23 @@ def length_ten() -> tuple[int, int, int, dict[str, list[int]]]:
     """Lecture item S4-104: maximum length, words in the sentence, time step, and the masks as printed."""
     stored = STORED["length_ten"]
     return stored["length"], stored["words"], stored["step"], {k: list(v) for k, v in stored["printed"].items()}
+
+
+def lucas_heads(dtype: torch.dtype = torch.float64) -> Sentence:
+    """ "Lucas will travel" with three heads. The projections have one matrix a head: (num_heads, d_model, d_k).
+
+    The lecture notes print the queries, keys and values, and not the weight matrices. Those here are the smallest ones
+    that give them: the pseudo-inverse of x times what is printed.
+    """
+    stored = STORED["lucas_heads"]
+    printed = {name: torch.tensor(matrix, dtype=torch.float64) for name, matrix in stored["printed"].items()}
+    x = torch.tensor(stored["x"], dtype=torch.float64)
+    w_q, w_k, w_v = (torch.linalg.pinv(x) @ printed[name] for name in ("query", "key", "value"))
+    return Sentence(
+        tokens=list(stored["tokens"]),
+        x=x.to(dtype),
+        w_q=w_q.to(dtype),
+        w_k=w_k.to(dtype),
+        w_v=w_v.to(dtype),
+        printed={name: matrix.to(dtype) for name, matrix in printed.items()},
+    )

@@ -148,6 +148,85 @@ def flow(
     finish(axes, title)
 
 
+def heat_maps(
+    matrices: Sequence[Tensor],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    titles: Sequence[str],
+    title: str,
+    decimals: int = 2,
+    per_row: int = 3,
+) -> None:
+    """Matrices of the same shape side by side, with one colour scale, each with its own title.
+
+    Args:
+        matrices: each (rows, columns).
+        per_row: how many stand beside each other; the others follow below.
+    """
+    values = [matrix.detach().double() for matrix in matrices]
+    low, high = min(m.min().item() for m in values), max(m.max().item() for m in values)
+    span = (high - low) or 1.0
+    across = min(per_row, len(values))
+    down = -(-len(values) // across)
+    size = (1.0 + (0.4 + 0.56 * len(columns)) * across, 0.6 + (0.9 + 0.45 * len(rows)) * down)
+    figure, grid = plt.subplots(down, across, figsize=size, facecolor="white", layout="constrained", squeeze=False)
+    for axes in grid.flat[len(values) :]:
+        axes.axis("off")
+    for axes, matrix, name in zip(grid.flat, values, titles, strict=False):
+        image = axes.imshow(matrix, cmap="Blues", vmin=low - 0.05 * span, vmax=high + 0.15 * span, aspect="auto")
+        for i, row in enumerate(matrix.tolist()):
+            for j, value in enumerate(row):
+                colour = "white" if luminance(image.to_rgba(value)) < 0.2 else INK
+                axes.text(j, i, f"{value:.{decimals}f}", ha="center", va="center", fontsize=FONT - 1, color=colour)
+        axes.set_xticks(range(len(columns)), columns)
+        axes.set_yticks(range(len(rows)), rows if axes in grid[:, 0] else [""] * len(rows))
+        axes.tick_params(length=0, labelsize=FONT)
+        axes.spines[:].set_visible(False)
+        axes.set_title(name, fontsize=FONT, color=INK)
+    figure.suptitle(title, fontsize=FONT + 1, color=INK)
+
+
+def split_and_merge(sequence: int, d_model: int, num_heads: int, title: str) -> None:
+    """How the features of each token are divided among heads, and put side by side again. One colour a head."""
+    d_k = d_model // num_heads
+    shades = ["#cfe2f3", "#fce5cd", "#d9ead3", "#ead1dc"]
+    axes = canvas(9.0, 1.0 + 0.42 * num_heads * (sequence + 1))
+    height = num_heads * (sequence + 1.0) - 1.0
+
+    def block(left: float, top: float, head: int, first_column: int) -> None:
+        for t in range(sequence):
+            for c in range(d_k):
+                axes.add_patch(
+                    Rectangle((left + c, top - t - 1), 1, 1, facecolor=shades[head % 4], edgecolor=INK, linewidth=0.8)
+                )
+                name = f"{t + 1}.{first_column + c + 1}"
+                axes.text(left + c + 0.5, top - t - 0.5, name, ha="center", va="center", fontsize=FONT - 2, color=INK)
+
+    middle = (height + sequence) / 2
+    split, merged = d_model + 5.0, d_model + d_k + 10.0
+    for head in range(num_heads):
+        block(head * d_k, middle, head, head * d_k)
+        block(split, height - head * (sequence + 1), head, head * d_k)
+        block(merged + head * d_k, middle, head, head * d_k)
+        level = height - head * (sequence + 1) - sequence / 2
+        for start, end in [
+            ((d_model + 0.3, height / 2), (split - 0.3, level)),
+            ((split + d_k + 0.3, level), (merged - 0.3, height / 2)),
+        ]:
+            axes.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=12, color=INK, linewidth=1.1))
+        above = (split + d_k / 2, level + sequence / 2 + 0.1)
+        axes.text(*above, f"head {head + 1}", ha="center", va="bottom", fontsize=FONT - 1, color=INK)
+    for x, text in [(d_model / 2, "(sequence, d_model)"), (merged + d_model / 2, "(sequence, d_model)")]:
+        axes.text(x, middle - sequence - 0.3, text, ha="center", va="top", fontsize=FONT - 1, color=INK)
+    axes.text(split + d_k / 2, -0.3, "(num_heads, sequence, d_k)", ha="center", va="top", fontsize=FONT - 1, color=INK)
+    for x, text in [(d_model + 2.6, "split_heads"), (split + d_k + 2.4, "merge_heads")]:
+        axes.text(x, height + 0.1, text, ha="center", va="bottom", fontsize=FONT, color=INK)
+    axes.set_xlim(-0.3, merged + d_model + 0.3)
+    axes.set_ylim(-1.3, height + 1.2)
+    axes.axis("off")
+    finish(axes, title)
+
+
 def canvas(width: float, height: float) -> Axes:
     """White on purpose: dark pages keep the contrast that the colours were chosen for."""
     return plt.subplots(figsize=(width, height), facecolor="white", layout="constrained")[1]
