@@ -6,7 +6,7 @@ from itertools import pairwise
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 from numpy.typing import ArrayLike
 from torch import Tensor
 
@@ -223,8 +223,74 @@ def split_and_merge(sequence: int, d_model: int, num_heads: int, title: str) -> 
         axes.text(x, height + 0.1, text, ha="center", va="bottom", fontsize=FONT, color=INK)
     axes.set_xlim(-0.3, merged + d_model + 0.3)
     axes.set_ylim(-1.3, height + 1.2)
+
+
+def stacks(
+    columns: Sequence[tuple[str, Sequence[str], Sequence[tuple[int, int]]]],
+    title: str,
+    links: Sequence[tuple[tuple[int, int], tuple[int, int]]] = (),
+    frames: Sequence[tuple[int, int, int, str]] = (),
+    pale: Sequence[int] = (),
+) -> None:
+    """Boxes above one another in columns, read from bottom to top, with residual connections at the side.
+
+    Args:
+        columns: name, the texts of the boxes from bottom to top, and residual connections as pairs of box numbers: the
+            first leaves the arrow above that box, the second is where it arrives.
+        links: arrows from one column to another, each end as (column, box).
+        frames: (column, first box, last box, text): a dashed frame round these boxes.
+        pale: columns drawn in grey.
+    """
+    width, step, height, gap = 2.5, 0.66, 0.4, 1.5
+    tallest = max(len(boxes) for _, boxes, _ in columns)
+    axes = canvas(len(columns) * (width + gap) + 0.1, step * tallest + 0.9)
+    for number, (name, boxes, skips) in enumerate(columns):
+        x = number * (width + gap)
+        edge, fill, ink = ("#767676", "#f4f4f4", "#595959") if number in pale else (COLOURS[0], "#e8f0fa", INK)
+        for index, text in enumerate(boxes):
+            box = FancyBboxPatch(
+                (x - width / 2, index * step - height / 2), width, height,
+                boxstyle="round,pad=0,rounding_size=0.08", facecolor=fill, edgecolor=edge,
+            )  # fmt: skip
+            axes.add_patch(box)
+            axes.text(x, index * step, text, ha="center", va="center", fontsize=FONT, color=ink)
+            if index:
+                arrow(axes, [(x, (index - 1) * step + height / 2), (x, index * step - height / 2)], ink)
+        for start, end in skips:
+            low, side = (start + 0.5) * step, x + width / 2
+            arrow(axes, [(x, low), (side + 0.32, low), (side + 0.32, end * step), (side, end * step)], COLOURS[1])
+        axes.text(x, tallest * step - 0.2, name, ha="center", va="center", fontsize=FONT + 1, color=ink, weight="bold")
+    for number, first, last, text in frames:
+        corner = (number * (width + gap) - width / 2 - 0.2, first * step - 0.4)
+        size = (width + 0.65, (last - first) * step + 0.69)
+        axes.add_patch(Rectangle(corner, *size, fill=False, edgecolor=INK, linestyle="--", linewidth=1))
+        axes.text(corner[0] - 0.08, corner[1] + size[1] / 2, text, ha="right", va="center", fontsize=FONT, color=INK)
+    for (start, low), (end, high) in links:
+        x, right = start * (width + gap), end * (width + gap) - width / 2
+        top, middle = low * step + 0.45, right - 0.6
+        points = [(x, low * step + height / 2), (x, top), (middle, top), (middle, high * step), (right, high * step)]
+        arrow(axes, points, INK)
+    axes.set_xlim(-width / 2 - 0.75, (len(columns) - 1) * (width + gap) + width / 2 + 0.6)
+    axes.set_ylim(-0.45, tallest * step + 0.1)
     axes.axis("off")
     finish(axes, title)
+
+
+def arrow(axes: Axes, points: Sequence[tuple[float, float]], colour: str) -> None:
+    """A line through the points, with an arrowhead at the last one."""
+    axes.plot(*zip(*points[:-1], strict=True), color=colour, linewidth=1.2, solid_capstyle="butt")
+    axes.add_patch(
+        FancyArrowPatch(
+            points[-2],
+            points[-1],
+            arrowstyle="-|>",
+            mutation_scale=12,
+            color=colour,
+            linewidth=1.2,
+            shrinkA=0,
+            shrinkB=0,
+        )
+    )
 
 
 def canvas(width: float, height: float) -> Axes:
