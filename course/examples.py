@@ -71,3 +71,14 @@ def lucas_heads(dtype: torch.dtype = torch.float64) -> Sentence:
         w_v=w_v.to(dtype),
         printed={name: matrix.to(dtype) for name, matrix in printed.items()},
     )
+
+
+def printed_positions(dtype: torch.dtype = torch.float64) -> Tensor:
+    """The positional encoding of five positions in four dimensions, as the INF721 lecture notes print it."""
+    return torch.tensor(STORED["positions"]["printed"], dtype=dtype)
+
+
+def word_and_position(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    """The word vector and the position vector that a lecture adds (S2-39)."""
+    stored = STORED["positions"]
+    return torch.tensor(stored["word"], dtype=dtype), torch.tensor(stored["position"], dtype=dtype)

@@ -71,9 +71,10 @@ def lines(
     y_label: str,
     log_x: bool = False,
     log_y: bool = False,
+    legend_beside: bool = False,
 ) -> None:
     """One line for each entry of `curves`, told apart by colour, dash and marker."""
-    axes = canvas(6.0, 3.6)
+    axes = canvas(7.4 if legend_beside else 6.0, 3.6)
     for (name, y), colour, dash, marker in zip(curves.items(), COLOURS, LINES, "osd^", strict=False):
         axes.plot(x, y, dash, color=colour, marker=marker, markersize=5, linewidth=1.8, label=name)
     if log_x:
@@ -83,7 +84,10 @@ def lines(
     if log_y:
         axes.set_yscale("log")
     axes.grid(color="#d9d9d9", linewidth=0.6)
-    axes.legend(fontsize=FONT, frameon=False)
+    if legend_beside:
+        axes.legend(fontsize=FONT, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    else:
+        axes.legend(fontsize=FONT, frameon=False)
     axes.tick_params(labelsize=FONT)
     finish(axes, title, x_label, y_label)
 
@@ -291,6 +295,51 @@ def arrow(axes: Axes, points: Sequence[tuple[float, float]], colour: str) -> Non
             shrinkB=0,
         )
     )
+
+
+def colour_map(
+    matrix: Tensor, title: str, x_label: str, y_label: str, signed: bool = False, bar_label: str = "value"
+) -> None:
+    """A large matrix as colours with a colour bar: rows from top to bottom, columns from left to right.
+
+    Args:
+        signed: blue for negative, white for 0, red for positive values.
+    """
+    values = matrix.detach().double()
+    limit = values.abs().max().item()
+    axes = canvas(7.0, 3.8)
+    colours, low, high = ("RdBu_r", -limit, limit) if signed else ("Blues", None, None)
+    image = axes.imshow(values, cmap=colours, aspect="auto", interpolation="nearest", vmin=low, vmax=high)
+    bar = plt.colorbar(image, ax=axes)
+    bar.set_label(bar_label, fontsize=FONT, color=INK)
+    bar.ax.tick_params(labelsize=FONT)
+    axes.tick_params(labelsize=FONT)
+    finish(axes, title, x_label, y_label)
+
+
+def circles(panels: dict[str, Tensor], title: str, x_label: str, y_label: str) -> None:
+    """Points on a unit circle, numbered from 0 and joined by lines: one panel for each entry of `panels`.
+
+    Args:
+        panels: title of the panel → (points, 2), the two coordinates of each point.
+    """
+    figure, row = plt.subplots(
+        1, len(panels), figsize=(3.7 * len(panels), 3.9), facecolor="white", layout="constrained", squeeze=False
+    )
+    for axes, (name, points) in zip(row[0], panels.items(), strict=True):
+        angles = np.linspace(0, 2 * np.pi, 200)
+        axes.plot(np.cos(angles), np.sin(angles), color="#b0b0b0", linewidth=1)
+        numbers = points.detach().double().numpy()
+        for number, (x, y) in enumerate(numbers):
+            axes.plot([0, x], [0, y], color=COLOURS[0], linewidth=0.9)
+            axes.plot(x, y, "o", color=COLOURS[0], markersize=5)
+            axes.text(1.17 * x, 1.17 * y, str(number), ha="center", va="center", fontsize=FONT, color=INK)
+        axes.set_xlim(-1.35, 1.35)
+        axes.set_ylim(-1.35, 1.35)
+        axes.set_aspect("equal")
+        axes.tick_params(labelsize=FONT)
+        finish(axes, name, x_label, y_label)
+    figure.suptitle(title, fontsize=FONT + 1, color=INK)
 
 
 def canvas(width: float, height: float) -> Axes:
