@@ -82,3 +82,25 @@ def word_and_position(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tenso
     """The word vector and the position vector that a lecture adds (S2-39)."""
     stored = STORED["positions"]
     return torch.tensor(stored["word"], dtype=dtype), torch.tensor(stored["position"], dtype=dtype)
+
+
+@dataclass(frozen=True)
+class FeedForwardExample:
+    """Three tokens and the weights of a feed-forward network (`relu(c @ w_1 + b_1) @ w_2 + b_2`)."""
+
+    tokens: list[str]
+    c: Tensor
+    w_1: Tensor
+    b_1: Tensor
+    w_2: Tensor
+    b_2: Tensor
+    printed: dict[str, Tensor]  # as the lecture prints them: `inner`, `relu`, `output`
+
+
+def feed_forward(dtype: torch.dtype = torch.float64) -> FeedForwardExample:
+    """The feed-forward example of the INF721 lecture notes, "Lucas will travel", with weights that reproduce it."""
+    stored = STORED["feed_forward"]
+    c, w_1, w_2 = (torch.tensor(stored[name], dtype=dtype) for name in ("c", "w_1", "w_2"))
+    b_1, b_2 = torch.zeros(w_1.shape[1], dtype=dtype), torch.zeros(w_2.shape[1], dtype=dtype)
+    printed = {name: torch.tensor(matrix, dtype=dtype) for name, matrix in stored["printed"].items()}
+    return FeedForwardExample(list(stored["tokens"]), c, w_1, b_1, w_2, b_2, printed)

@@ -7,6 +7,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
+
+
+from matplotlib.patches import FancyArrowPatch, Polygon, Rectangle
 from numpy.typing import ArrayLike
 from torch import Tensor
 
@@ -276,6 +279,90 @@ def stacks(
         arrow(axes, points, INK)
     axes.set_xlim(-width / 2 - 0.75, (len(columns) - 1) * (width + gap) + width / 2 + 0.6)
     axes.set_ylim(-0.45, tallest * step + 0.1)
+
+
+def norm_axes(title: str) -> None:
+    """Three blocks of numbers, batch × sequence × features; in each the numbers that share one mean are coloured."""
+    axes = canvas(9.0, 3.2)
+    batch, length, features = 3, 4, 5
+    groups = [
+        ("layer norm", "one token", "#f2c14e", lambda b, t, f: b == 0 and t == 0),
+        ("batch norm", "one feature", "#e07a5f", lambda b, t, f: f == features - 1),
+        ("instance norm", "one feature of one sentence", "#7fb069", lambda b, t, f: b == 0 and f == features - 1),
+    ]
+    for index, (name, shared, colour, inside) in enumerate(groups):
+        left = 9.0 * index
+
+        def face(*corners: tuple[float, float, float], chosen: bool, left: float = left, colour: str = colour) -> None:
+            """A cell of a visible face; corners are (features, sequence downwards, batch backwards)."""
+            points = [(left + f + 0.5 * b, -t + 0.45 * b) for f, t, b in corners]
+            axes.add_patch(Polygon(points, facecolor=colour if chosen else "#f3f6fa", edgecolor=INK, linewidth=0.9))
+
+        for t in range(length):
+            for f in range(features):
+                corners = [(f, t, 0), (f + 1, t, 0), (f + 1, t + 1, 0), (f, t + 1, 0)]
+                face(*corners, chosen=inside(0, t, f))
+        for b in range(batch):
+            for f in range(features):
+                corners = [(f, 0, b), (f + 1, 0, b), (f + 1, 0, b + 1), (f, 0, b + 1)]
+                face(*corners, chosen=inside(b, 0, f))
+            for t in range(length):
+                corners = [(features, t, b), (features, t, b + 1), (features, t + 1, b + 1), (features, t + 1, b)]
+                face(*corners, chosen=inside(b, t, features - 1))
+        axes.text(left + 3.2, 2.3, name, ha="center", va="bottom", fontsize=FONT + 2, color=INK, weight="bold")
+        axes.text(left + 3.2, 2.2, f"one mean for {shared}", ha="center", va="top", fontsize=FONT, color=INK)
+        axes.text(left + 2.5, -4.2, "features", ha="center", va="top", fontsize=FONT, color=INK)
+        axes.text(left - 0.2, -2.0, "sequence", ha="right", va="center", rotation=90, fontsize=FONT, color=INK)
+        axes.text(left + 6.15, -3.5, "batch", ha="left", va="center", rotation=42, fontsize=FONT, color=INK)
+    axes.set_xlim(-1.2, 26.0)
+    axes.set_ylim(-5.2, 3.3)
+    axes.set_aspect("equal")
+    axes.axis("off")
+    finish(axes, title)
+
+
+def add_and_norm(title: str) -> None:
+    """Post-norm and pre-norm side by side, from bottom to top; the residual paths are dashed."""
+    axes = canvas(7.4, 5.0)
+    columns = [
+        ("post-norm", 0.18, ["x", "sub-layer", "+", "layer norm", "output"], (0, 2)),
+        ("pre-norm", 0.66, ["x", "layer norm", "sub-layer", "+", "output"], (0, 3)),
+    ]
+    for name, middle, steps, (start, end) in columns:
+        heights = [0.08 + 0.195 * index for index in range(len(steps))]
+        boxes = [
+            axes.text(
+                middle, height, step, ha="center", va="center", fontsize=FONT, color=INK,
+                bbox={"boxstyle": "round,pad=0.45", "facecolor": "#e8f0fa", "edgecolor": COLOURS[0]},
+            )
+            for step, height in zip(steps, heights, strict=True)
+        ]  # fmt: skip
+        patches = [box.get_bbox_patch() for box in boxes]
+        for below in range(len(steps) - 1):
+            axes.add_patch(
+                FancyArrowPatch(
+                    (middle, heights[below]), (middle, heights[below + 1]), patchA=patches[below],
+                    patchB=patches[below + 1], arrowstyle="-|>", mutation_scale=14, color=INK, linewidth=1.2,
+                    shrinkA=2, shrinkB=2,
+                )
+            )  # fmt: skip
+        beside = middle + 0.19
+        axes.plot(
+            [middle + 0.03, beside, beside, middle + 0.05],
+            [heights[start], heights[start], heights[end], heights[end]],
+            "--", color=COLOURS[1], linewidth=1.6,
+        )  # fmt: skip
+        axes.annotate(
+            "", (middle + 0.025, heights[end]), (middle + 0.07, heights[end]),
+            arrowprops={"arrowstyle": "-|>", "color": COLOURS[1]},
+        )  # fmt: skip
+        axes.text(
+            beside + 0.015, (heights[start] + heights[end]) / 2, "residual\npath",
+            ha="left", va="center", fontsize=FONT, color=COLOURS[1],
+        )  # fmt: skip
+        axes.text(middle, 0.965, name, ha="center", va="center", fontsize=FONT + 1, color=INK, weight="bold")
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1)
     axes.axis("off")
     finish(axes, title)
 
