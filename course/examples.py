@@ -36,23 +36,6 @@ def thinking_machines(dtype: torch.dtype = torch.float64) -> tuple[Tensor, int]:
     return torch.tensor(stored["scores"], dtype=dtype), stored["d_k"]
 
 
-def padded_sentences() -> tuple[list[list[str]], int]:
-    """The two sentences of lecture item S4-98, and the length to which they are padded."""
-    stored = STORED["padded_sentences"]
-    return [list(words) for words in stored["sentences"]], stored["length"]
-
-
-def china() -> tuple[list[str], list[str]]:
-    """The source and the target of lecture item S4-87."""
-    return list(STORED["china"]["source"]), list(STORED["china"]["target"])
-
-
-def length_ten() -> tuple[int, int, int, dict[str, list[int]]]:
-    """Lecture item S4-104: maximum length, words in the sentence, time step, and the masks as printed."""
-    stored = STORED["length_ten"]
-    return stored["length"], stored["words"], stored["step"], {k: list(v) for k, v in stored["printed"].items()}
-
-
 def lucas_heads(dtype: torch.dtype = torch.float64) -> Sentence:
     """ "Lucas will travel" with three heads. The projections have one matrix a head: (num_heads, d_model, d_k).
 
@@ -104,3 +87,20 @@ def feed_forward(dtype: torch.dtype = torch.float64) -> FeedForwardExample:
     b_1, b_2 = torch.zeros(w_1.shape[1], dtype=dtype), torch.zeros(w_2.shape[1], dtype=dtype)
     printed = {name: torch.tensor(matrix, dtype=dtype) for name, matrix in stored["printed"].items()}
     return FeedForwardExample(list(stored["tokens"]), c, w_1, b_1, w_2, b_2, printed)
+
+
+def padded_sentences() -> tuple[list[list[str]], int]:
+    """The two sentences of lecture item S4-98, and the length to which they are padded."""
+    stored = STORED["padded_sentences"]
+    return [list(words) for words in stored["sentences"]], stored["length"]
+
+
+def china() -> tuple[list[str], list[str]]:
+    """The source and the target of lecture item S4-87."""
+    return list(STORED["china"]["source"]), list(STORED["china"]["target"])
+
+
+def length_ten() -> tuple[int, int, int, dict[str, list[int]]]:
+    """Lecture item S4-104: maximum length, words in the sentence, time step, and the masks as printed."""
+    stored = STORED["length_ten"]
+    return stored["length"], stored["words"], stored["step"], {k: list(v) for k, v in stored["printed"].items()}

@@ -6,10 +6,7 @@ from itertools import pairwise
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
-
-
-from matplotlib.patches import FancyArrowPatch, Polygon, Rectangle
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Polygon, Rectangle
 from numpy.typing import ArrayLike
 from torch import Tensor
 
@@ -155,6 +152,25 @@ def flow(
     finish(axes, title)
 
 
+def canvas(width: float, height: float) -> Axes:
+    """White on purpose: dark pages keep the contrast that the colours were chosen for."""
+    return plt.subplots(figsize=(width, height), facecolor="white", layout="constrained")[1]
+
+
+def finish(axes: Axes, title: str, x_label: str = "", y_label: str = "") -> None:
+    axes.set_title(title, fontsize=FONT + 1, color=INK)
+    axes.set_xlabel(x_label, fontsize=FONT, color=INK)
+    axes.set_ylabel(y_label, fontsize=FONT, color=INK)
+
+
+def luminance(colour: ArrayLike) -> float:
+    """Relative luminance of an RGB colour as in WCAG: 0 is black, 1 is white."""
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in np.asarray(colour)[:3]
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
 def heat_maps(
     matrices: Sequence[Tensor],
     rows: Sequence[str],
@@ -230,55 +246,53 @@ def split_and_merge(sequence: int, d_model: int, num_heads: int, title: str) -> 
         axes.text(x, height + 0.1, text, ha="center", va="bottom", fontsize=FONT, color=INK)
     axes.set_xlim(-0.3, merged + d_model + 0.3)
     axes.set_ylim(-1.3, height + 1.2)
+    axes.axis("off")
+    finish(axes, title)
 
 
-def stacks(
-    columns: Sequence[tuple[str, Sequence[str], Sequence[tuple[int, int]]]],
-    title: str,
-    links: Sequence[tuple[tuple[int, int], tuple[int, int]]] = (),
-    frames: Sequence[tuple[int, int, int, str]] = (),
-    pale: Sequence[int] = (),
+def colour_map(
+    matrix: Tensor, title: str, x_label: str, y_label: str, signed: bool = False, bar_label: str = "value"
 ) -> None:
-    """Boxes above one another in columns, read from bottom to top, with residual connections at the side.
+    """A large matrix as colours with a colour bar: rows from top to bottom, columns from left to right.
 
     Args:
-        columns: name, the texts of the boxes from bottom to top, and residual connections as pairs of box numbers: the
-            first leaves the arrow above that box, the second is where it arrives.
-        links: arrows from one column to another, each end as (column, box).
-        frames: (column, first box, last box, text): a dashed frame round these boxes.
-        pale: columns drawn in grey.
+        signed: blue for negative, white for 0, red for positive values.
     """
-    width, step, height, gap = 2.5, 0.66, 0.4, 1.5
-    tallest = max(len(boxes) for _, boxes, _ in columns)
-    axes = canvas(len(columns) * (width + gap) + 0.1, step * tallest + 0.9)
-    for number, (name, boxes, skips) in enumerate(columns):
-        x = number * (width + gap)
-        edge, fill, ink = ("#767676", "#f4f4f4", "#595959") if number in pale else (COLOURS[0], "#e8f0fa", INK)
-        for index, text in enumerate(boxes):
-            box = FancyBboxPatch(
-                (x - width / 2, index * step - height / 2), width, height,
-                boxstyle="round,pad=0,rounding_size=0.08", facecolor=fill, edgecolor=edge,
-            )  # fmt: skip
-            axes.add_patch(box)
-            axes.text(x, index * step, text, ha="center", va="center", fontsize=FONT, color=ink)
-            if index:
-                arrow(axes, [(x, (index - 1) * step + height / 2), (x, index * step - height / 2)], ink)
-        for start, end in skips:
-            low, side = (start + 0.5) * step, x + width / 2
-            arrow(axes, [(x, low), (side + 0.32, low), (side + 0.32, end * step), (side, end * step)], COLOURS[1])
-        axes.text(x, tallest * step - 0.2, name, ha="center", va="center", fontsize=FONT + 1, color=ink, weight="bold")
-    for number, first, last, text in frames:
-        corner = (number * (width + gap) - width / 2 - 0.2, first * step - 0.4)
-        size = (width + 0.65, (last - first) * step + 0.69)
-        axes.add_patch(Rectangle(corner, *size, fill=False, edgecolor=INK, linestyle="--", linewidth=1))
-        axes.text(corner[0] - 0.08, corner[1] + size[1] / 2, text, ha="right", va="center", fontsize=FONT, color=INK)
-    for (start, low), (end, high) in links:
-        x, right = start * (width + gap), end * (width + gap) - width / 2
-        top, middle = low * step + 0.45, right - 0.6
-        points = [(x, low * step + height / 2), (x, top), (middle, top), (middle, high * step), (right, high * step)]
-        arrow(axes, points, INK)
-    axes.set_xlim(-width / 2 - 0.75, (len(columns) - 1) * (width + gap) + width / 2 + 0.6)
-    axes.set_ylim(-0.45, tallest * step + 0.1)
+    values = matrix.detach().double()
+    limit = values.abs().max().item()
+    axes = canvas(7.0, 3.8)
+    colours, low, high = ("RdBu_r", -limit, limit) if signed else ("Blues", None, None)
+    image = axes.imshow(values, cmap=colours, aspect="auto", interpolation="nearest", vmin=low, vmax=high)
+    bar = plt.colorbar(image, ax=axes)
+    bar.set_label(bar_label, fontsize=FONT, color=INK)
+    bar.ax.tick_params(labelsize=FONT)
+    axes.tick_params(labelsize=FONT)
+    finish(axes, title, x_label, y_label)
+
+
+def circles(panels: dict[str, Tensor], title: str, x_label: str, y_label: str) -> None:
+    """Points on a unit circle, numbered from 0 and joined by lines: one panel for each entry of `panels`.
+
+    Args:
+        panels: title of the panel → (points, 2), the two coordinates of each point.
+    """
+    figure, row = plt.subplots(
+        1, len(panels), figsize=(3.7 * len(panels), 3.9), facecolor="white", layout="constrained", squeeze=False
+    )
+    for axes, (name, points) in zip(row[0], panels.items(), strict=True):
+        angles = np.linspace(0, 2 * np.pi, 200)
+        axes.plot(np.cos(angles), np.sin(angles), color="#b0b0b0", linewidth=1)
+        numbers = points.detach().double().numpy()
+        for number, (x, y) in enumerate(numbers):
+            axes.plot([0, x], [0, y], color=COLOURS[0], linewidth=0.9)
+            axes.plot(x, y, "o", color=COLOURS[0], markersize=5)
+            axes.text(1.17 * x, 1.17 * y, str(number), ha="center", va="center", fontsize=FONT, color=INK)
+        axes.set_xlim(-1.35, 1.35)
+        axes.set_ylim(-1.35, 1.35)
+        axes.set_aspect("equal")
+        axes.tick_params(labelsize=FONT)
+        finish(axes, name, x_label, y_label)
+    figure.suptitle(title, fontsize=FONT + 1, color=INK)
 
 
 def norm_axes(title: str) -> None:
@@ -367,6 +381,57 @@ def add_and_norm(title: str) -> None:
     finish(axes, title)
 
 
+def stacks(
+    columns: Sequence[tuple[str, Sequence[str], Sequence[tuple[int, int]]]],
+    title: str,
+    links: Sequence[tuple[tuple[int, int], tuple[int, int]]] = (),
+    frames: Sequence[tuple[int, int, int, str]] = (),
+    pale: Sequence[int] = (),
+) -> None:
+    """Boxes above one another in columns, read from bottom to top, with residual connections at the side.
+
+    Args:
+        columns: name, the texts of the boxes from bottom to top, and residual connections as pairs of box numbers: the
+            first leaves the arrow above that box, the second is where it arrives.
+        links: arrows from one column to another, each end as (column, box).
+        frames: (column, first box, last box, text): a dashed frame round these boxes.
+        pale: columns drawn in grey.
+    """
+    width, step, height, gap = 2.5, 0.66, 0.4, 1.5
+    tallest = max(len(boxes) for _, boxes, _ in columns)
+    axes = canvas(len(columns) * (width + gap) + 0.1, step * tallest + 0.9)
+    for number, (name, boxes, skips) in enumerate(columns):
+        x = number * (width + gap)
+        edge, fill, ink = ("#767676", "#f4f4f4", "#595959") if number in pale else (COLOURS[0], "#e8f0fa", INK)
+        for index, text in enumerate(boxes):
+            box = FancyBboxPatch(
+                (x - width / 2, index * step - height / 2), width, height,
+                boxstyle="round,pad=0,rounding_size=0.08", facecolor=fill, edgecolor=edge,
+            )  # fmt: skip
+            axes.add_patch(box)
+            axes.text(x, index * step, text, ha="center", va="center", fontsize=FONT, color=ink)
+            if index:
+                arrow(axes, [(x, (index - 1) * step + height / 2), (x, index * step - height / 2)], ink)
+        for start, end in skips:
+            low, side = (start + 0.5) * step, x + width / 2
+            arrow(axes, [(x, low), (side + 0.32, low), (side + 0.32, end * step), (side, end * step)], COLOURS[1])
+        axes.text(x, tallest * step - 0.2, name, ha="center", va="center", fontsize=FONT + 1, color=ink, weight="bold")
+    for number, first, last, text in frames:
+        corner = (number * (width + gap) - width / 2 - 0.2, first * step - 0.4)
+        size = (width + 0.65, (last - first) * step + 0.69)
+        axes.add_patch(Rectangle(corner, *size, fill=False, edgecolor=INK, linestyle="--", linewidth=1))
+        axes.text(corner[0] - 0.08, corner[1] + size[1] / 2, text, ha="right", va="center", fontsize=FONT, color=INK)
+    for (start, low), (end, high) in links:
+        x, right = start * (width + gap), end * (width + gap) - width / 2
+        top, middle = low * step + 0.45, right - 0.6
+        points = [(x, low * step + height / 2), (x, top), (middle, top), (middle, high * step), (right, high * step)]
+        arrow(axes, points, INK)
+    axes.set_xlim(-width / 2 - 0.75, (len(columns) - 1) * (width + gap) + width / 2 + 0.6)
+    axes.set_ylim(-0.45, tallest * step + 0.1)
+    axes.axis("off")
+    finish(axes, title)
+
+
 def arrow(axes: Axes, points: Sequence[tuple[float, float]], colour: str) -> None:
     """A line through the points, with an arrowhead at the last one."""
     axes.plot(*zip(*points[:-1], strict=True), color=colour, linewidth=1.2, solid_capstyle="butt")
@@ -382,70 +447,6 @@ def arrow(axes: Axes, points: Sequence[tuple[float, float]], colour: str) -> Non
             shrinkB=0,
         )
     )
-
-
-def colour_map(
-    matrix: Tensor, title: str, x_label: str, y_label: str, signed: bool = False, bar_label: str = "value"
-) -> None:
-    """A large matrix as colours with a colour bar: rows from top to bottom, columns from left to right.
-
-    Args:
-        signed: blue for negative, white for 0, red for positive values.
-    """
-    values = matrix.detach().double()
-    limit = values.abs().max().item()
-    axes = canvas(7.0, 3.8)
-    colours, low, high = ("RdBu_r", -limit, limit) if signed else ("Blues", None, None)
-    image = axes.imshow(values, cmap=colours, aspect="auto", interpolation="nearest", vmin=low, vmax=high)
-    bar = plt.colorbar(image, ax=axes)
-    bar.set_label(bar_label, fontsize=FONT, color=INK)
-    bar.ax.tick_params(labelsize=FONT)
-    axes.tick_params(labelsize=FONT)
-    finish(axes, title, x_label, y_label)
-
-
-def circles(panels: dict[str, Tensor], title: str, x_label: str, y_label: str) -> None:
-    """Points on a unit circle, numbered from 0 and joined by lines: one panel for each entry of `panels`.
-
-    Args:
-        panels: title of the panel → (points, 2), the two coordinates of each point.
-    """
-    figure, row = plt.subplots(
-        1, len(panels), figsize=(3.7 * len(panels), 3.9), facecolor="white", layout="constrained", squeeze=False
-    )
-    for axes, (name, points) in zip(row[0], panels.items(), strict=True):
-        angles = np.linspace(0, 2 * np.pi, 200)
-        axes.plot(np.cos(angles), np.sin(angles), color="#b0b0b0", linewidth=1)
-        numbers = points.detach().double().numpy()
-        for number, (x, y) in enumerate(numbers):
-            axes.plot([0, x], [0, y], color=COLOURS[0], linewidth=0.9)
-            axes.plot(x, y, "o", color=COLOURS[0], markersize=5)
-            axes.text(1.17 * x, 1.17 * y, str(number), ha="center", va="center", fontsize=FONT, color=INK)
-        axes.set_xlim(-1.35, 1.35)
-        axes.set_ylim(-1.35, 1.35)
-        axes.set_aspect("equal")
-        axes.tick_params(labelsize=FONT)
-        finish(axes, name, x_label, y_label)
-    figure.suptitle(title, fontsize=FONT + 1, color=INK)
-
-
-def canvas(width: float, height: float) -> Axes:
-    """White on purpose: dark pages keep the contrast that the colours were chosen for."""
-    return plt.subplots(figsize=(width, height), facecolor="white", layout="constrained")[1]
-
-
-def finish(axes: Axes, title: str, x_label: str = "", y_label: str = "") -> None:
-    axes.set_title(title, fontsize=FONT + 1, color=INK)
-    axes.set_xlabel(x_label, fontsize=FONT, color=INK)
-    axes.set_ylabel(y_label, fontsize=FONT, color=INK)
-
-
-def luminance(colour: ArrayLike) -> float:
-    """Relative luminance of an RGB colour as in WCAG: 0 is black, 1 is white."""
-    red, green, blue = (
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in np.asarray(colour)[:3]
-    )
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def circuit(
