@@ -474,7 +474,7 @@ def circuit(
     axes.set_ylim(0, 1)
     axes.axis("off")
     axes.figure.canvas.draw()  # sizes of the boxes are known only now
-    shapes = {key: text.get_bbox_patch() for key, text in drawn.items()}
+    shapes = {key: shape for key, text in drawn.items() if (shape := text.get_bbox_patch()) is not None}
     right = {key: axes.transData.inverted().transform(shape.get_window_extent())[1, 0] for key, shape in shapes.items()}
     for start, end, *text in arrows:
         if text == ["past"]:
