@@ -135,9 +135,7 @@ def kit(release: Release) -> Path:
             path = made / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        # Matplotlib looks for fonts once, and cannot keep what it finds in a place that is read-only.
-        fonts = {**os.environ, "MPLCONFIGDIR": str(made / "matplotlib")}
-        subprocess.run([sys.executable, "-c", "import matplotlib.font_manager"], env=fonts, check=True)
+        _copy_font_list(made / "matplotlib")
         for path in [made, *made.rglob("*")]:
             path.chmod(0o755 if path.is_dir() else 0o644)
         try:
@@ -146,6 +144,17 @@ def kit(release: Release) -> Path:
             if not folder.is_dir():  # another process was faster
                 raise
     return folder
+
+
+def _copy_font_list(folder: Path) -> None:
+    """Matplotlib looks for fonts once, for seconds, and cannot keep what it finds where nothing can be written."""
+    import matplotlib
+
+    folder.mkdir()
+    if not list(Path(matplotlib.get_cachedir()).glob("fontlist-*.json")):
+        subprocess.run([sys.executable, "-c", "import matplotlib.font_manager"], check=True)
+    for path in Path(matplotlib.get_cachedir()).glob("fontlist-*.json"):
+        shutil.copy(path, folder)
 
 
 def _environment() -> dict[str, str]:
