@@ -79,7 +79,7 @@ class Worker(Peer):
 
         random.seed(seed)
         np.random.seed(seed % 2**32)
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
 
     def do_exec(self, source: str) -> dict[str, Any]:
         """Run a cell.
