@@ -919,7 +919,7 @@ def html_in_messages(notebook: NotebookNode) -> NotebookNode:
 @attack("text: control characters", loses={"softmax", "dot_scores", "project", "attention_cost", "quiz_shapes"})
 def control_characters(notebook: NotebookNode) -> NotebookNode:
     """Sends commands for terminals, reversed text, lone surrogates and NUL in messages and output."""
-    text = r'"\x1b[2J\x1b]0;title\x07\x1b]8;;file:///x\x07\u202etxet\u2066\u200b\x00\x08\r\x9b31m\ud800\U000e0041"'
+    text = r'"\x1b[2J\x1b]0;title\x07\x1b]8;;mailto:x\x07\u202etxet\u2066\u200b\x00\x08\r\x9b31m\ud800\U000e0041"'
     set_answer(notebook, "softmax", f"def softmax(x, dim):\n    raise ValueError({text})")
     set_answer(
         notebook, "dot_scores", f"def dot_scores(x):\n    print({text}.encode('utf-8', 'replace'))\n    return {text}"
