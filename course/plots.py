@@ -577,3 +577,24 @@ def _arrow(axes: Axes, points: Sequence[tuple[float, float]]) -> None:
         points[-2], points[-1], arrowstyle="-|>", mutation_scale=13, color=INK, linewidth=1.2, shrinkA=0, shrinkB=0
     )
     axes.add_patch(head)
+
+
+def cross_attention(weights: Tensor, source: Sequence[str], target: Sequence[str]) -> None:
+    """One heat map for each layer (row) and head (column): from each target word to the source.
+
+    Args:
+        weights: (layers, heads, target, source).
+    """
+    layers, heads = weights.shape[:2]
+    size = max(1.6, 0.22 * len(source) + 0.5), max(1.6, 0.22 * len(target) + 0.5)
+    _, grid = plt.subplots(
+        layers, heads, figsize=(size[0] * heads + 0.8, size[1] * layers + 0.8), squeeze=False, sharex=True, sharey=True,
+        layout="constrained",
+    )  # fmt: skip
+    for layer in range(layers):
+        for head in range(heads):
+            axes = grid[layer, head]
+            axes.imshow(weights[layer, head].cpu(), cmap="viridis", vmin=0, vmax=1, aspect="auto")
+            axes.set_title(f"layer {layer + 1}, head {head + 1}", fontsize=9)
+            axes.set_xticks(range(len(source)), source, rotation=90, fontsize=8)
+            axes.set_yticks(range(len(target)), target, fontsize=8)
