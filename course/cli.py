@@ -109,9 +109,8 @@ def _train(options: argparse.Namespace) -> None:
         precision = options.precision
         if precision == "auto":
             precision = "bf16" if device.type == "cuda" else "fp32"
-        given: dict[str, Any] = {
-            f.name: getattr(options, f.name, None) for f in dataclasses.fields(Settings) if f.name != "precision"
-        }
+        names = {field.name for field in dataclasses.fields(Settings)} - {"precision"}
+        given: dict[str, Any] = {name: getattr(options, name, None) for name in sorted(names)}
         given = {name: value for name, value in given.items() if value is not None}
         if options.resume:
             settings = run.settings()

@@ -87,9 +87,9 @@ def read_tsv(path: Path) -> Corpus:
         raise CorpusError(f"{path}, line {line}: not UTF-8. Convert it, e.g. `iconv -f latin1 -t utf-8`.") from None
     skipped: Counter[str] = Counter()
     pairs: dict[tuple[str, str], None] = {}
-    for line in text.replace("\r\n", "\n").removesuffix("\n").split("\n"):
-        columns = [" ".join(unicodedata.normalize("NFC", column).split()) for column in line.split("\t")]
-        if not line.strip():
+    for row in text.replace("\r\n", "\n").removesuffix("\n").split("\n"):
+        columns = [" ".join(unicodedata.normalize("NFC", column).split()) for column in row.split("\t")]
+        if not row.strip():
             skipped["empty line"] += 1
         elif len(columns) != 2:
             skipped[f"{len(columns)} column{'s' if len(columns) != 1 else ''} instead of 2"] += 1

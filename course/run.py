@@ -121,10 +121,8 @@ class Run:
             temporary.replace(final)
         except OSError as error:
             shutil.rmtree(temporary, ignore_errors=True)
-            kept = self._checkpoint_folders()
-            advice = (
-                f"{kept[-1].name} is complete: make room, then go on with --resume." if kept else "There is none yet."
-            )
+            last = [path.name for path in self._checkpoint_folders()][-1:]
+            advice = f"{last[0]} is complete: make room, then go on with --resume." if last else "There is no other."
             raise RunError(
                 f"The checkpoint of step {step} could not be written: {error.strerror or error}. {advice}"
             ) from None
