@@ -36,8 +36,10 @@ def _parser() -> argparse.ArgumentParser:
     t.add_argument(
         "--preset", choices=PRESETS, default="tiny", help="sizes and steps: " + "; ".join(map(_words, PRESETS))
     )
-    t.add_argument("--run", type=Path, help="folder for checkpoints and curves; runs/PRESET if not given")
-    t.add_argument("--resume", action="store_true", help="go on from the last checkpoint of --run, with its settings")
+    t.add_argument("--folder", type=Path, help="folder for checkpoints and curves; runs/PRESET if not given")
+    t.add_argument(
+        "--resume", action="store_true", help="go on from the last checkpoint of --folder, with its settings"
+    )
     t.add_argument(
         "--data",
         help=f"{corpus.TEMPLATES}, {corpus.SEGOND}, {corpus.BIBLE_ALL}, or a file FILE.tsv: source, TAB, target",
@@ -96,7 +98,7 @@ def _common(parser: argparse.ArgumentParser) -> None:
 
 def _decoding(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--run", type=Path, default=SHIPPED, help="a run's folder; without it the small model of the course"
+        "--folder", type=Path, default=SHIPPED, help="a run's folder; without it the small model of the course"
     )
     parser.add_argument("--beam", type=int, default=1, metavar="N", help="beam size; 1 is greedy (1)")
     parser.add_argument("--length-penalty", type=float, default=0.6, metavar="A", help="for beam search (0.6)")
@@ -104,7 +106,7 @@ def _decoding(parser: argparse.ArgumentParser) -> None:
 
 
 def _train(options: argparse.Namespace) -> None:
-    run = Run(options.run or Path("runs") / options.preset)
+    run = Run(options.folder or Path("runs") / options.preset)
     with processes(options.device) as device:
         precision = options.precision
         if precision == "auto":
@@ -122,19 +124,19 @@ def _train(options: argparse.Namespace) -> None:
             settings = dataclasses.replace(PRESETS[options.preset], precision=precision, **given)
             if run.last_checkpoint(lambda text: None):
                 raise RunError(
-                    f"{run.folder} holds a run already. Go on with --resume, or name another folder with --run."
+                    f"{run.folder} holds a run already. Go on with --resume, or name another folder with --folder."
                 )
         began = time.perf_counter()
         train(settings, run, package.use(options.package), device, options.resume)
     minutes = (time.perf_counter() - began) / 60
-    _say(f'trained in {minutes:.1f} minutes. Use it: python -m course translate --run {run.folder} "…"')
+    _say(f'trained in {minutes:.1f} minutes. Use it: python -m course translate --folder {run.folder} "…"')
 
 
 def _load(options: argparse.Namespace) -> Translator:
     import torch
 
     kind = options.device if options.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
-    return Translator.load(Run(options.run), package.use(options.package), torch.device(kind))
+    return Translator.load(Run(options.folder), package.use(options.package), torch.device(kind))
 
 
 def _translate(options: argparse.Namespace) -> None:
@@ -155,7 +157,7 @@ def _score(options: argparse.Namespace) -> None:
         data = corpus.read_tsv(Path(options.data))
         pairs = data.train + data.held_out
     else:
-        pairs = corpus.load(Run(options.run).settings().data).held_out
+        pairs = corpus.load(Run(options.folder).settings().data).held_out
     began = time.perf_counter()
     translations = translator.translate([source for source, _ in pairs], options.beam, options.length_penalty)
     for (source, reference), translation in list(zip(pairs, translations, strict=True))[: options.show]:

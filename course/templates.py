@@ -81,7 +81,7 @@ PLACES = [
     *((f"le {name}", f"au {name}", english) for name, english in [
         ("Japon", "Japan"), ("Canada", "Canada"), ("Brésil", "Brazil"), ("Portugal", "Portugal"), ("Maroc", "Morocco"),
         ("Mexique", "Mexico"), ("Danemark", "Denmark"), ("Pérou", "Peru"), ("Chili", "Chile"), ("Kenya", "Kenya"),
-        ("Sénégal", "Senegal"), ("Vietnam", "Vietnam"), ("Népal", "Nepal"),
+        ("Sénégal", "Senegal"), ("Laos", "Laos"), ("Népal", "Nepal"),
     ]),
     ("les États-Unis", "aux États-Unis", "the United States"),
     ("les Pays-Bas", "aux Pays-Bas", "the Netherlands"),

@@ -66,18 +66,20 @@ def make_model(settings: Settings, vocab_size: int, package: Package, attention:
     return model
 
 
-def state(model: nn.Module) -> dict[str, Tensor]:
-    """The parameters by name; a shared one once."""
-    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+def parameters(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters by name; a shared one once, by its first name in the alphabet."""
+    named = sorted(model.named_parameters(remove_duplicate=False), reverse=True)
+    first = {id(parameter): name for name, parameter in named}
+    return {name: parameter for name, parameter in reversed(named) if first[id(parameter)] == name}
 
 
 def load_state(model: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Put back what `state` gave.
+    """Put back the tensors that `parameters` gave.
 
     Raises:
         RunError: names or shapes of another model.
     """
-    own = dict(model.named_parameters())
+    own = parameters(model)
     different = sorted(set(own) ^ set(tensors)) or [n for n in own if own[n].shape != tensors[n].shape]
     if different:
         raise RunError(
@@ -183,7 +185,9 @@ def train(
 
     def checkpoint() -> None:
         if first:
-            run.save_checkpoint(step, state(model), _moments(optimizer, model), keep=max(settings.average, 2))
+            run.save_checkpoint(
+                step, dict(parameters(model)), _moments(optimizer, model), keep=max(settings.average, 2)
+            )
 
     try:
         while step < settings.steps:
@@ -193,8 +197,8 @@ def train(
             # The same dropout after a restart, and another on each process.
             torch.manual_seed(settings.seed + 1_000_003 * step + rank)
             rate = settings.rate * warmup_rate(step + 1, settings.d_model, settings.warmup)
-            for parameters in optimizer.param_groups:
-                parameters["lr"] = rate
+            for options in optimizer.param_groups:
+                options["lr"] = rate
             trained.train()
             optimizer.zero_grad(set_to_none=True)
             loss = torch.zeros((), device=device)
@@ -265,7 +269,7 @@ def held_out_loss(
 def _moments(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
     """Adam's two running means of each parameter, by the parameter's name."""
     found = {}
-    for name, parameter in model.named_parameters():
+    for name, parameter in parameters(model).items():
         for key in ("exp_avg", "exp_avg_sq"):
             if parameter in optimizer.state:
                 found[f"{name}.{key}"] = optimizer.state[parameter][key]
@@ -273,7 +277,7 @@ def _moments(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Te
 
 
 def _load_moments(optimizer: torch.optim.Optimizer, model: nn.Module, moments: dict[str, Tensor], step: int) -> None:
-    for name, parameter in model.named_parameters():
+    for name, parameter in parameters(model).items():
         if f"{name}.exp_avg" in moments:
             on_device = parameter.device if optimizer.defaults["fused"] else "cpu"
             optimizer.state[parameter] = {
