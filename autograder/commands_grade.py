@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from autograder.audit import audit, deviations_from
-from autograder.classroom import ClusterError, How, a_lane, grade_class
+from autograder.classroom import ClusterError, How, a_grader, grade_class
 from autograder.collect import CollectError, collect
 from autograder.feedback import message, write_feedback
 from autograder.gradebook import GradebookError, write_marks
@@ -73,8 +73,8 @@ def register(app: typer.Typer, course: Callable[[], Course] = here) -> None:
         with _clear_errors():
             submission = notebook.read_bytes()
             release = visible_release(course(), submission)
-            with a_lane(release, _best_isolation()) as lane, console.status("running your notebook"):
-                result = lane.grade(submission, "check")
+            with a_grader(release, _best_isolation()) as grader, console.status("running your notebook"):
+                result = grader.grade(submission, "check")
         for note in result.notes:
             _say(note)
         if result.status in (UNREADABLE, INFRASTRUCTURE):

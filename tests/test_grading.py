@@ -194,7 +194,7 @@ def never(*args: object) -> None:
 def test_a_second_run_is_cached(
     chapter: Chapter, release: Release, submissions: list[Submission], results: dict[str, Result], monkeypatch
 ) -> None:
-    monkeypatch.setattr(classroom, "Lane", never)
+    monkeypatch.setattr(classroom, "Grader", never)
     again = grade_class(chapter.course, release, submissions, QUIET)
     assert again == {student: result for student, result in results.items() if student != "missing"}
     with pytest.raises(AssertionError, match="nothing should be graded"):

@@ -9,7 +9,7 @@ import torch
 from tiny_course import make_course
 from tiny_worker import connect
 
-from autograder import lanes
+from autograder import graders
 from autograder.referee.proxies import ClassProxy, FunctionProxy, Line, ModuleProxy, ObjectProxy
 from autograder.release import build_release
 from autograder.sandbox.launch import NONE, Jail
@@ -22,7 +22,7 @@ X = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
 @pytest.fixture(scope="module")
 def jail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jail]:
     release = build_release(make_course(tmp_path_factory.mktemp("course")))
-    jail = Jail(lanes.kit(release), NONE)
+    jail = Jail(graders.kit(release), NONE)
     yield jail
     jail.close()
 
