@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tiny_course import FULL, completed, content, make_course
+from tiny_course import FULL, completed, content
 
 from autograder import classroom, graders
 from autograder.classroom import How, grade_class
@@ -25,11 +25,6 @@ from autograder.sandbox.launch import NONE, JailError, Limits, bubblewrap
 SQUARE = "def double(x):\n    return x * x"
 SLOW = "import time\ndef double(x):\n    time.sleep(1.5)\n    return 2 * x"
 QUIET = How(progress=False)
-
-
-@pytest.fixture(scope="module")
-def chapter(tmp_path_factory: pytest.TempPathFactory) -> Chapter:
-    return make_course(tmp_path_factory.mktemp("course"))
 
 
 @pytest.fixture(scope="module")

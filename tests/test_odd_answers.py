@@ -11,36 +11,20 @@ from collections.abc import Iterator
 import pytest
 import torch
 from nbformat.v4 import new_code_cell
-from tiny_course import FULL, completed, content, make_course
-from tiny_worker import connect
+from tiny_course import FULL, completed, content
 
-from autograder import classroom, graders
+from autograder import classroom
 from autograder.graders import Grader
-from autograder.layout import Chapter, here
+from autograder.layout import here
 from autograder.rebuild import HELPER, rebuild
 from autograder.referee.notebook import pictures
 from autograder.release import Release, build_release, visible_release
-from autograder.sandbox.launch import NONE, Jail
 from course.names import bound, used
-
-
-@pytest.fixture(scope="module")
-def chapter(tmp_path_factory) -> Chapter:
-    return make_course(tmp_path_factory.mktemp("course"))
 
 
 @pytest.fixture(scope="module")
 def release(chapter) -> Release:
     return build_release(chapter, cell_timeout=2)
-
-
-@pytest.fixture(scope="module")
-def line(release) -> Iterator:
-    jail = Jail(graders.kit(release), NONE)
-    worker, line = connect(jail)
-    yield line
-    worker.end()
-    jail.close()
 
 
 @pytest.fixture(scope="module")
