@@ -1,14 +1,15 @@
 """Grade the sample class, whose marks are known, and say where the tests give other marks."""
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from autograder.classroom import How, grade_class
 from autograder.collect import collect
 from autograder.layout import Chapter, Course
-from autograder.release import build_release
-from autograder.result import GRADED, UNREADABLE
-from autograder.samples import write_sample_class
+from autograder.release import Release, build_release
+from autograder.result import GRADED, UNREADABLE, Result
+from autograder.samples import Marks, write_sample_class
 
 
 def audit(course: Course, chapter: Chapter, how: How | None = None) -> list[str]:
@@ -22,6 +23,11 @@ def audit(course: Course, chapter: Chapter, how: How | None = None) -> list[str]
         expected = write_sample_class(chapter, Path(folder))
         submissions = collect(Path(folder), chapter)
     results = grade_class(course, release, submissions, how, title=f"auditing {chapter.id}")
+    return deviations_from(expected, release, results)
+
+
+def deviations_from(expected: Mapping[str, Marks | None], release: Release, results: Mapping[str, Result]) -> list[str]:
+    """Where the marks of a sample class are not those that `write_sample_class` says."""
     deviations = []
     for student, marks in expected.items():
         result = results[student]

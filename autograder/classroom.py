@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from autograder.collect import Submission
-from autograder.lanes import Lane, grade_remotely
+from autograder.graders import Grader, grade_remotely
 from autograder.layout import Course
 from autograder.release import Release, write_atomically
 from autograder.result import INFRASTRUCTURE, UNREADABLE, Result, no_marks
@@ -109,15 +109,15 @@ def _on_this_machine(release: Release, waiting: list[tuple[Submission, str]], ho
     """Results in the order in which they are ready. Every process ends with this call."""
     if not waiting:
         return
-    lane = Lane(release, how.isolation)
+    grader = Grader(release, how.isolation)
     pool = ThreadPoolExecutor(how.workers or os.cpu_count() or 1)
     try:
-        futures = {pool.submit(lane.grade, one.content or b"", seed): (one, seed) for one, seed in waiting}
+        futures = {pool.submit(grader.grade, one.content or b"", seed): (one, seed) for one, seed in waiting}
         for future in as_completed(futures):
             yield *futures[future], future.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-        lane.stop()
+        grader.stop()
         pool.shutdown()
 
 
@@ -152,10 +152,10 @@ def _on_cluster(release: Release, waiting: list[tuple[Submission, str]], how: Ho
 
 
 @contextmanager
-def a_lane(release: Release, isolation: str = BUBBLEWRAP) -> Iterator[Lane]:
-    """One lane for as long as it is needed."""
-    lane = Lane(release, isolation)
+def a_grader(release: Release, isolation: str = BUBBLEWRAP) -> Iterator[Grader]:
+    """A grader for as long as it is needed."""
+    grader = Grader(release, isolation)
     try:
-        yield lane
+        yield grader
     finally:
-        lane.stop()
+        grader.stop()

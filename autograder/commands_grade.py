@@ -8,16 +8,16 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from autograder.audit import audit
-from autograder.classroom import ClusterError, How, a_lane, grade_class
+from autograder.audit import audit, deviations_from
+from autograder.classroom import ClusterError, How, a_grader, grade_class
 from autograder.collect import CollectError, collect
 from autograder.feedback import message, write_feedback
 from autograder.gradebook import GradebookError, write_marks
 from autograder.layout import Chapter, Course, here
 from autograder.misconceptions import MisconceptionError
-from autograder.release import NotPublished, ReleaseError, build_release, visible_release
+from autograder.release import NotPublished, Release, ReleaseError, build_release, visible_release
 from autograder.report import write_report
-from autograder.result import INFRASTRUCTURE, UNREADABLE
+from autograder.result import INFRASTRUCTURE, UNREADABLE, Result
 from autograder.samples import write_sample_class
 from autograder.sandbox.launch import BUBBLEWRAP, CHOICES, NONE, JailError, bubblewrap
 
@@ -73,8 +73,8 @@ def register(app: typer.Typer, course: Callable[[], Course] = here) -> None:
         with _clear_errors():
             submission = notebook.read_bytes()
             release = visible_release(course(), submission)
-            with a_lane(release, _best_isolation()) as lane, console.status("running your notebook"):
-                result = lane.grade(submission, "check")
+            with a_grader(release, _best_isolation()) as grader, console.status("running your notebook"):
+                result = grader.grade(submission, "check")
         for note in result.notes:
             _say(note)
         if result.status in (UNREADABLE, INFRASTRUCTURE):
@@ -118,9 +118,8 @@ def register(app: typer.Typer, course: Callable[[], Course] = here) -> None:
             for chapter in course().chapters:
                 separate = Course(course().root, course().build / "sample-class")
                 folder = separate.grading / "class" / chapter.id
-                write_sample_class(chapter, folder)
-                _grade(separate, chapter, folder, how)
-                deviations += audit(separate, chapter, How(workers, isolation=isolation, progress=False))
+                expected = write_sample_class(chapter, folder)
+                deviations += deviations_from(expected, *_grade(separate, chapter, folder, how))
         for deviation in deviations:
             _complain(deviation)
         _say("sample marks: as expected." if not deviations else f"sample marks: {len(deviations)} deviations.")
@@ -140,7 +139,7 @@ def register(app: typer.Typer, course: Callable[[], Course] = here) -> None:
         _say(f"written to {folder}")
 
 
-def _grade(course: Course, chapter: Chapter, path: Path, how: How) -> None:
+def _grade(course: Course, chapter: Chapter, path: Path, how: How) -> tuple[Release, dict[str, Result]]:
     found = collect(path, chapter)
     submissions = [submission for submission in found if submission.student]
     refused = [submission for submission in found if not submission.student]
@@ -169,6 +168,7 @@ def _grade(course: Course, chapter: Chapter, path: Path, how: How) -> None:
     if any(result.status == INFRASTRUCTURE for result in results.values()):
         _complain("Some submissions were not graded because the grader itself failed. Run the same command again.")
         raise typer.Exit(1)
+    return release, results
 
 
 def _best_isolation() -> str:

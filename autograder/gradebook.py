@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import logging
 import os
 import shutil
 import sqlite3
@@ -10,9 +9,7 @@ import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
-import nbformat
-from nbgrader.api import Gradebook
-from nbgrader.preprocessors import SaveAutoGrades
+from nbgrader.api import Gradebook, SubmittedNotebook
 from sqlalchemy.exc import SAWarning, SQLAlchemyError
 
 from autograder.collect import Submission
@@ -60,37 +57,27 @@ def _write_all(course: Course, release: Release, submissions: list[Submission], 
     with Gradebook(course.gradebook) as gradebook, warnings.catch_warnings():
         warnings.simplefilter("ignore", SAWarning)  # nbgrader relies on what SQLAlchemy advises against
         for submission in submissions:
-            result = results[submission.student]
+            student, result = submission.student, results[submission.student]
             if result.status == INFRASTRUCTURE:
                 continue
-            gradebook.update_or_create_student(submission.student)
-            gradebook.update_or_create_submission(release.chapter_id, submission.student)
-            _replace(_folder(course, release, "submitted", submission.student), release, submission.content)
+            gradebook.update_or_create_student(student)
+            gradebook.update_or_create_submission(release.chapter_id, student)
+            _replace(_folder(course, release, "submitted", student), release, submission.content)
             autograded = json.dumps(result.notebook, indent=1).encode() if result.notebook else None
-            _replace(_folder(course, release, "autograded", submission.student), release, autograded)
-    for submission in submissions:
-        if results[submission.student].status != INFRASTRUCTURE:
-            _write_marks_of(course, release, submission.student, results[submission.student])
+            _replace(_folder(course, release, "autograded", student), release, autograded)
+            _enter(gradebook.find_submission_notebook(release.name, release.chapter_id, student), release, result)
+            gradebook.db.commit()
 
 
-def _write_marks_of(course: Course, release: Release, student: str, result: Result) -> None:
-    found = set()
-    if result.notebook:
-        notebook = nbformat.reads(json.dumps(result.notebook), as_version=4)
-        found = {cell.metadata.get("nbgrader", {}).get("grade_id") for cell in notebook.cells}
-        entry = {"student": student, "assignment": release.chapter_id, "notebook": release.name}
-        SaveAutoGrades(log=_silent()).preprocess(notebook, {"nbgrader": {**entry, "db_url": course.gradebook}})
-    with Gradebook(course.gradebook) as gradebook:
-        submitted = gradebook.find_submission_notebook(release.name, release.chapter_id, student)
-        for grade in submitted.grades:
-            if grade.name not in found:
-                # nbgrader leaves the mark of an earlier submission where this one has no such cell.
-                grade.auto_score = 0.0
-                grade.needs_manual_grade = grade.manual_score is not None
-        said = {cell.exercise: _comment(release, cell) for cell in result.cells if not cell.passed}
-        for comment in submitted.comments:
-            comment.auto_comment = said.get(comment.name)  # what was written by hand stays, and is shown first
-        gradebook.db.commit()
+def _enter(submitted: SubmittedNotebook, release: Release, result: Result) -> None:
+    """Marks and comments of one student. A cell that the gradebook knows from an earlier release has no marks."""
+    scores = {cell.grade_id: cell.score for cell in result.cells}
+    for grade in submitted.grades:
+        grade.auto_score = scores.get(grade.name, 0.0)
+        grade.needs_manual_grade = grade.manual_score is not None
+    said = {cell.exercise: _comment(release, cell) for cell in result.cells if not cell.passed}
+    for comment in submitted.comments:
+        comment.auto_comment = said.get(comment.name)  # what was written by hand stays, and is shown first
 
 
 def _comment(release: Release, cell: CellResult) -> str:
@@ -112,9 +99,3 @@ def _replace(folder: Path, release: Release, content: bytes | None) -> None:
     temporary = folder / f".{release.name}.tmp"
     temporary.write_bytes(content)
     os.replace(temporary, folder / f"{release.name}.ipynb")
-
-
-def _silent() -> logging.Logger:
-    log = logging.Logger("nbgrader")
-    log.addHandler(logging.NullHandler())
-    return log

@@ -26,7 +26,7 @@ PARSER = MarkdownIt("commonmark").enable("table").use(colon_fence_plugin).use(do
 
 
 class SourceError(ValueError):
-    """A chapter's source is not as CONTRIBUTING.md says. The message names the file and what to change."""
+    """A chapter's source is not as CONTRIBUTING.md says. `publish` names the file and what to change."""
 
 
 def split_blocks(text: str) -> Iterator[tuple[str, str, str]]:

@@ -1,5 +1,6 @@
 """Derive everything from `solutions/`: reference package, student notebooks, pages, site."""
 
+import fcntl
 import hashlib
 import json
 import logging
@@ -8,7 +9,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import nbformat
@@ -45,26 +47,46 @@ def publish(course: Course, report: Report, site: bool = True) -> bool:
     Raises:
         SourceError, PublishError: with the file and the reason. What was built before stays usable.
     """
-    sources = [read(chapter) for chapter in course.chapters]
-    for source in sources:
-        _write(source.chapter.instructor_notebook, instructor_notebook(source, Portable(course)))
-    changed = _export(course)
-    for source in sources:
-        chapter = source.chapter
-        if _is_current(course, chapter.id, _chapter_inputs(chapter), _chapter_outputs(chapter)):
-            continue
-        changed = True
-        report(f"{chapter.id}: releasing the student notebook")
-        release(course, chapter)
-        report(f"{chapter.id}: running the solutions for the page")
-        _write(chapter.page, _executed_page(course, source))
-        _stamp(course, chapter.id, _chapter_inputs(chapter), _chapter_outputs(chapter))
-    if site and not _is_current(course, "site", _site_inputs(course), _site_outputs(course)):
-        changed = True
-        report("building the site")
-        _build_site(course)
-        _stamp(course, "site", _site_inputs(course), _site_outputs(course))
-    return changed
+    with _alone(course, report):
+        # Inputs are looked at before they are read: what is edited during the build is built the next time.
+        inputs = {chapter.id: _digest(_chapter_inputs(chapter)) for chapter in course.chapters}
+        sources = [read(chapter) for chapter in course.chapters]
+        portable = Portable(course)
+        for source in sources:
+            _write(source.chapter.instructor_notebook, instructor_notebook(source, portable))
+        changed = _export(course)
+        package = _digest(_files(course.package, "*.py"))
+        for source in sources:
+            chapter = source.chapter
+            wanted, outputs = inputs[chapter.id] + package, [chapter.student_notebook, chapter.page]
+            if _is_current(course, chapter.id, wanted, outputs):
+                continue
+            changed = True
+            report(f"{chapter.id}: releasing the student notebook")
+            release(course, chapter)
+            report(f"{chapter.id}: running the solutions for the page")
+            _write(chapter.page, _executed_page(course, source))
+            _stamp(course, chapter.id, wanted, outputs)
+        wanted = _digest(_site_inputs(course)) if site else ""
+        if site and not _is_current(course, "site", wanted, _site_outputs(course)):
+            changed = True
+            report("building the site")
+            _build_site(course)
+            _stamp(course, "site", wanted, _site_outputs(course))
+        return changed
+
+
+@contextmanager
+def _alone(course: Course, report: Report) -> Iterator[None]:
+    """Wait until nobody else publishes here; the kernel ends the wait when the other process ends, however it does."""
+    course.build.mkdir(parents=True, exist_ok=True)
+    with (course.build / "publish.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            report("waiting for another run that publishes this course")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def nbgrader_config(course: Course) -> Config:
@@ -140,9 +162,8 @@ def _build_site(course: Course) -> None:
         log = course.build / "site.log"
         log.parent.mkdir(exist_ok=True)
         log.write_text(finished.stdout + finished.stderr, encoding="utf-8")
-        problems = [
-            line for line in log.read_text(encoding="utf-8").splitlines() if "WARNING" in line or "ERROR" in line
-        ]
+        said = (finished.stdout + finished.stderr).splitlines()
+        problems = [line for line in said if "WARNING" in line or "ERROR" in line]
         reasons = "\n".join(problems[:20] or finished.stderr.splitlines()[-5:])
         raise PublishError(f"The site was not built:\n{reasons}\nThe whole log is in {log}.")
 
@@ -163,13 +184,12 @@ def _files(folder: Path, *patterns: str) -> list[Path]:
 
 
 def _chapter_inputs(chapter: Chapter) -> list[Path]:
-    """What a chapter's notebook and page depend on."""
+    """What a chapter's notebook and page depend on, beside the reference package."""
     root, code = chapter.course.root, here().root
     publishing = ["source", "portable", "quiz", "publish", "nbgrader_config"]
     return [
         *_files(chapter.folder, "*.md", "*.yml"),
         *_files(code / "course", "*.py", "*.json"),
-        *_files(chapter.course.package, "*.py"),
         *(code / "autograder" / f"{name}.py" for name in publishing),
         *(
             path
@@ -177,10 +197,6 @@ def _chapter_inputs(chapter: Chapter) -> list[Path]:
             if (path := root / name).is_file()
         ),
     ]
-
-
-def _chapter_outputs(chapter: Chapter) -> list[Path]:
-    return [chapter.student_notebook, chapter.page]
 
 
 def _site_inputs(course: Course) -> list[Path]:
@@ -206,17 +222,21 @@ def _stamp_path(course: Course, name: str) -> Path:
     return course.build / "stamps" / f"{name}.json"
 
 
-def _is_current(course: Course, name: str, inputs: list[Path], outputs: list[Path]) -> bool:
+def _is_current(course: Course, name: str, inputs: str, outputs: list[Path]) -> bool:
     stamp = _stamp_path(course, name)
     if not stamp.is_file() or not all(path.is_file() for path in outputs):
         return False
-    return json.loads(stamp.read_text()) == {"inputs": _digest(inputs), "outputs": _digest(outputs)}
+    return stamp.read_text() == _stamp_text(inputs, outputs)
 
 
-def _stamp(course: Course, name: str, inputs: list[Path], outputs: list[Path]) -> None:
+def _stamp(course: Course, name: str, inputs: str, outputs: list[Path]) -> None:
     stamp = _stamp_path(course, name)
     stamp.parent.mkdir(parents=True, exist_ok=True)
-    stamp.write_text(json.dumps({"inputs": _digest(inputs), "outputs": _digest(outputs)}))
+    stamp.write_text(_stamp_text(inputs, outputs))
+
+
+def _stamp_text(inputs: str, outputs: list[Path]) -> str:
+    return json.dumps({"inputs": inputs, "outputs": _digest(outputs)})
 
 
 __all__ = ["PublishError", "SourceError", "nbgrader_config", "publish", "release"]

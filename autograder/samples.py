@@ -26,11 +26,12 @@ def write_sample_class(chapter: Chapter, folder: Path) -> dict[str, Marks | None
     """
     full = {cell.grade_id: cell.points for cell in build_release(chapter).graded}
     stub = _read(chapter, chapter.student_notebook)
-    samples = {"reference-solution": reference(chapter), "untouched-stub": stub}
+    right = reference(chapter)
+    samples = {"reference-solution": right, "untouched-stub": stub}
     expected: dict[str, Marks | None] = {"reference-solution": full, "untouched-stub": dict.fromkeys(full, 0.0)}
     for misconception in load(chapter):
         student = f"wrong-{misconception.id}"
-        samples[student] = with_misconception(chapter, misconception)
+        samples[student] = with_misconception(chapter, right, misconception)
         expected[student] = full | {f"test_{misconception.exercise}": 0.0}
     folder.mkdir(parents=True, exist_ok=True)
     for student, notebook in samples.items():
@@ -54,9 +55,9 @@ def reference(chapter: Chapter) -> NotebookNode:
     return notebook
 
 
-def with_misconception(chapter: Chapter, misconception: Misconception) -> NotebookNode:
-    """The reference, with one answer replaced by a wrong one."""
-    notebook = copy.deepcopy(reference(chapter))
+def with_misconception(chapter: Chapter, right: NotebookNode, misconception: Misconception) -> NotebookNode:
+    """The chapter's `reference`, with one answer replaced by a wrong one."""
+    notebook = copy.deepcopy(right)
     for cell in notebook.cells:
         options = cell.metadata.get("nbgrader", {})
         if options.get("solution") and options.get("grade_id") == misconception.exercise:

@@ -61,7 +61,8 @@ def _exercises(chapter: Chapter, notebook: NotebookNode) -> dict[str, Exercise]:
     for cell in notebook.cells:
         if cell.cell_type != "code":
             continue
-        where = f"{chapter.source}: the cell that begins {cell.source.strip().splitlines()[0]!r}"
+        first_line = cell.source.strip().partition("\n")[0]
+        where = f"{chapter.source}: the cell that begins {first_line!r}"
         unknown = set(cell.metadata) - {"exercise", "difficulty", "minutes", "tests", "points", "tags", "alt"}
         if unknown:
             raise SourceError(f"{where} has unknown options: {', '.join(sorted(unknown))}")
@@ -90,22 +91,37 @@ def _exercises(chapter: Chapter, notebook: NotebookNode) -> dict[str, Exercise]:
         }
     except KeyError as error:
         raise SourceError(f"{chapter.source}: an exercise lacks the option {error}") from error
+    except ValueError as error:
+        raise SourceError(f"{chapter.source}: points, difficulty and minutes are whole numbers: {error}") from error
 
 
 def instructor_notebook(source: Source, portable: Portable) -> NotebookNode:
-    """The notebook nbgrader reads: plain Markdown, solutions, all tests, nbgrader's metadata, the graded quiz."""
+    """The notebook nbgrader reads: plain Markdown, solutions, all tests, nbgrader's metadata, the graded quiz.
+
+    Raises:
+        SourceError: a directive, role or reference that does not exist; names the file.
+    """
     cells: list[NotebookNode] = []
     for cell in source.notebook.cells:
         if cell.cell_type == "code":
             cells.append(_code_cell(cell))
             continue
-        for kind, argument, text in split_blocks(cell.source):
-            if kind == "quiz":
-                for question in source.questions["graded"]:
-                    cells += _question_cells(question, portable)
-            elif text.strip():
-                cells.append(new_markdown_cell(portable.block(kind, argument, text, source.exercises)))
+        try:
+            cells += _markdown_cells(source, cell.source, portable)
+        except SourceError as error:
+            raise SourceError(f"{source.chapter.source}: {error}") from error
     return _notebook(_join_markdown(cells))
+
+
+def _markdown_cells(source: Source, markdown: str, portable: Portable) -> list[NotebookNode]:
+    cells: list[NotebookNode] = []
+    for kind, argument, text in split_blocks(markdown):
+        if kind == "quiz":
+            for question in source.questions["graded"]:
+                cells += _question_cells(question, portable)
+        elif text.strip():
+            cells.append(new_markdown_cell(portable.block(kind, argument, text, source.exercises)))
+    return cells
 
 
 def page_notebook(source: Source) -> NotebookNode:

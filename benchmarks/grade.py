@@ -4,6 +4,7 @@ python benchmarks/grade.py [--honest 60] [--many 300]
 """
 
 import argparse
+import copy
 import json
 import logging
 import os
@@ -35,10 +36,11 @@ CHAPTER = "02-self-attention"
 def members(count: int, salt: str) -> list[Submission]:
     """A class of right and wrong submissions, each with bytes of its own: nothing comes from a cache."""
     chapter = here().chapter(CHAPTER)
-    makers = [lambda: reference(chapter)] + [lambda one=one: with_misconception(chapter, one) for one in load(chapter)]
+    right = reference(chapter)
+    kinds = [right, *(with_misconception(chapter, right, one) for one in load(chapter))]
     found = []
     for number in range(count):
-        notebook = makers[number % len(makers)]()
+        notebook = copy.deepcopy(kinds[number % len(kinds)])
         notebook.cells[0].source += f"\n\n{salt} {number}"
         found.append(Submission(f"student-{number:03}", "", nbformat.writes(notebook).encode()))
     return found

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tiny_course import completed, content, make_course
+from tiny_course import completed, content
 
 from autograder.classroom import How, grade_class
 from autograder.collect import Submission
@@ -58,11 +58,6 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-
-
-@pytest.fixture(scope="module")
-def chapter(tmp_path_factory: pytest.TempPathFactory) -> Chapter:
-    return make_course(tmp_path_factory.mktemp("course"))
 
 
 def test_a_killed_worker_costs_nothing_but_time(cluster: Cluster, chapter: Chapter, jail: str, monkeypatch) -> None:

@@ -164,13 +164,13 @@ def test_how_check_ends(
     run: Run, chapter: Chapter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str, code: int, words: str
 ) -> None:
     @contextmanager
-    def a_lane(release: Release, isolation: str) -> Iterator[Any]:
+    def a_grader(release: Release, isolation: str) -> Iterator[Any]:
         assert "HIDDEN" not in release.to_json() and isolation == BUBBLEWRAP
         cells = [CellResult(one.grade_id, one.exercise, False, one.points, status) for one in release.graded]
         whole = status if status in (UNREADABLE, INFRASTRUCTURE) else GRADED
         yield SimpleNamespace(grade=lambda submission, seed: WholeResult(whole, "no reason", cells))
 
-    monkeypatch.setattr(commands_grade, "a_lane", a_lane)
+    monkeypatch.setattr(commands_grade, "a_grader", a_grader)
     (tmp_path / "mine.ipynb").write_bytes(content(completed(chapter)))
     done = run("check", tmp_path / "mine.ipynb")
     assert done.exit_code == code and words in done.output

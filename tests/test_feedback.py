@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_course import HIDDEN, completed, content, make_course, without
+from tiny_course import HIDDEN, completed, content, without
 
 from autograder.classroom import How, grade_class
 from autograder.collect import Submission
@@ -19,7 +19,7 @@ from autograder.feedback import NOT_THE_KEY, message, write_feedback
 from autograder.layout import Chapter, Course
 from autograder.parts import REST
 from autograder.referee.notebook import pictures
-from autograder.release import Release, build_release
+from autograder.release import Release
 from autograder.report import distribution, write_report
 from autograder.result import (
     CRASHED,
@@ -37,16 +37,6 @@ from autograder.result import (
 
 HTML = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 RED = f"print({HTML!r})\ndef double(x):\n    raise ValueError({HTML!r})"
-
-
-@pytest.fixture(scope="module")
-def chapter(tmp_path_factory: pytest.TempPathFactory) -> Chapter:
-    return make_course(tmp_path_factory.mktemp("course"))
-
-
-@pytest.fixture(scope="module")
-def release(chapter: Chapter) -> Release:
-    return build_release(chapter)
 
 
 @pytest.fixture(scope="module")

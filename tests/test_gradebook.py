@@ -11,7 +11,7 @@ import pytest
 import typer
 from nbgrader.api import Gradebook
 from nbgrader.apps import NbGraderAPI
-from tiny_course import FULL, NOTHING, completed, content, make_course, without
+from tiny_course import FULL, NOTHING, completed, content, without
 from typer.testing import CliRunner
 
 from autograder import commands_grade
@@ -20,20 +20,10 @@ from autograder.collect import Submission
 from autograder.gradebook import GradebookError, write_marks
 from autograder.layout import Chapter, Course
 from autograder.publish import nbgrader_config
-from autograder.release import Release, ReleaseError, build_release
+from autograder.release import Release, ReleaseError
 from autograder.result import INFRASTRUCTURE, UNREADABLE, Result, no_marks
 
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
-
-
-@pytest.fixture(scope="module")
-def chapter(tmp_path_factory: pytest.TempPathFactory) -> Chapter:
-    return make_course(tmp_path_factory.mktemp("course"))
-
-
-@pytest.fixture(scope="module")
-def release(chapter: Chapter) -> Release:
-    return build_release(chapter)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from nbgrader.api import Gradebook
 from nbgrader.apps import NbGraderAPI
-from tiny_course import FULL, HIDDEN, NOTHING, changed, completed, content, make_course, without
+from tiny_course import FULL, HIDDEN, NOTHING, changed, completed, content, without
 
 from autograder import classroom
 from autograder.classroom import How, grade_class, seed_of
@@ -53,11 +53,6 @@ def notebooks(chapter: Chapter) -> dict[str, bytes]:
         "rewritten": content(rewritten),
         "broken": b'{"cells": [',
     }
-
-
-@pytest.fixture(scope="module")
-def chapter(tmp_path_factory: pytest.TempPathFactory) -> Chapter:
-    return make_course(tmp_path_factory.mktemp("course"))
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +189,7 @@ def never(*args: object) -> None:
 def test_a_second_run_is_cached(
     chapter: Chapter, release: Release, submissions: list[Submission], results: dict[str, Result], monkeypatch
 ) -> None:
-    monkeypatch.setattr(classroom, "Lane", never)
+    monkeypatch.setattr(classroom, "Grader", never)
     again = grade_class(chapter.course, release, submissions, QUIET)
     assert again == {student: result for student, result in results.items() if student != "missing"}
     with pytest.raises(AssertionError, match="nothing should be graded"):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tiny_course import FULL, NOTHING, make_course
+from tiny_course import FULL, NOTHING
 
 from autograder.audit import audit
 from autograder.classroom import How
@@ -12,11 +12,6 @@ from autograder.layout import Chapter, Course
 from autograder.misconceptions import MisconceptionError, load
 from autograder.release import NotPublished, build_release
 from autograder.samples import write_sample_class
-
-
-@pytest.fixture(scope="module")
-def chapter(tmp_path_factory: pytest.TempPathFactory) -> Chapter:
-    return make_course(tmp_path_factory.mktemp("course"))
 
 
 @pytest.fixture

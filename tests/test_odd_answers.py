@@ -11,22 +11,15 @@ from collections.abc import Iterator
 import pytest
 import torch
 from nbformat.v4 import new_code_cell
-from tiny_course import FULL, completed, content, make_course
-from tiny_worker import connect
+from tiny_course import FULL, completed, content
 
-from autograder import classroom, lanes
-from autograder.lanes import Lane
-from autograder.layout import Chapter, here
+from autograder import classroom
+from autograder.graders import Grader
+from autograder.layout import here
 from autograder.rebuild import HELPER, rebuild
 from autograder.referee.notebook import pictures
 from autograder.release import Release, build_release, visible_release
-from autograder.sandbox.launch import NONE, Jail
 from course.names import bound, used
-
-
-@pytest.fixture(scope="module")
-def chapter(tmp_path_factory) -> Chapter:
-    return make_course(tmp_path_factory.mktemp("course"))
 
 
 @pytest.fixture(scope="module")
@@ -35,18 +28,9 @@ def release(chapter) -> Release:
 
 
 @pytest.fixture(scope="module")
-def line(release) -> Iterator:
-    jail = Jail(lanes.kit(release), NONE)
-    worker, line = connect(jail)
-    yield line
-    worker.end()
-    jail.close()
-
-
-@pytest.fixture(scope="module")
-def lane(release, jail) -> Iterator[Lane]:
-    with classroom.a_lane(release, jail) as lane:
-        yield lane
+def grader(release, jail) -> Iterator[Grader]:
+    with classroom.a_grader(release, jail) as grader:
+        yield grader
 
 
 SYMTABLE = [
@@ -64,8 +48,8 @@ def test_used_of_what_only_the_compiler_refuses(source) -> None:
     assert isinstance(used(source), frozenset)
 
 
-def test_a_duplicate_argument_costs_its_own_exercise(lane, chapter) -> None:
-    result = lane.grade(content(completed(chapter, double="def double(x, x):\n    return 2 * x")), "s")
+def test_a_duplicate_argument_costs_its_own_exercise(grader, chapter) -> None:
+    result = grader.grade(content(completed(chapter, double="def double(x, x):\n    return 2 * x")), "s")
     assert result.status == "graded", result.reason
     assert {c.grade_id: c.score for c in result.cells} == FULL | {"test_double": 0.0}
 
@@ -91,9 +75,9 @@ except wire.WireError:
     assert done.returncode == 0, done.returncode
 
 
-def test_a_deep_answer_is_wrong_not_infrastructure(lane, chapter) -> None:
+def test_a_deep_answer_is_wrong_not_infrastructure(grader, chapter) -> None:
     deep = "def double(x):\n    v = 1\n    for _ in range(250):\n        v = (v,)\n    return v"
-    result = lane.grade(content(completed(chapter, double=deep)), "s")
+    result = grader.grade(content(completed(chapter, double=deep)), "s")
     assert result.status == "graded", result.reason
 
 
@@ -102,8 +86,8 @@ def test_check_with_a_cell_that_is_all_hidden(chapter, jail) -> None:
     notebook = content(completed(chapter))
     visible = visible_release(chapter.course, notebook)
     cells = tuple(dataclasses.replace(c, source="") if c.grade_id == "test_quiz_color" else c for c in visible.cells)
-    with classroom.a_lane(dataclasses.replace(visible, cells=cells, digest=visible.digest + "x"), jail) as lane:
-        result = lane.grade(notebook, "check")
+    with classroom.a_grader(dataclasses.replace(visible, cells=cells, digest=visible.digest + "x"), jail) as grader:
+        result = grader.grade(notebook, "check")
     assert result.status == "graded", result.reason
 
 

@@ -1,41 +1,16 @@
 """Modules of the student in the hands of a test, and functions of a test in those of the student."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from tiny_course import make_course
-from tiny_worker import connect
 from torch import Tensor, nn
 
-from autograder import lanes
 from autograder.referee.proxies import Line
-from autograder.release import build_release
-from autograder.sandbox.launch import NONE, Jail
 from autograder.sandbox.peer import RemoteError
 
 X = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
-
-
-@pytest.fixture(scope="module")
-def jail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jail]:
-    release = build_release(make_course(tmp_path_factory.mktemp("course")))
-    jail = Jail(lanes.kit(release), NONE)
-    yield jail
-    jail.close()
-
-
-@pytest.fixture(scope="module")
-def line(jail: Jail) -> Iterator[Line]:
-    worker, line = connect(jail)
-    yield line
-    worker.end()
-
-
-@pytest.fixture
-def get(line: Line) -> Callable[[str], Any]:
-    return line.get
 
 
 def linear(get: Callable[[str], Any]) -> Any:

@@ -1,42 +1,19 @@
 """Objects of the student in the hands of a test: a real worker in a process of its own, without a jail."""
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from tiny_course import make_course
 from tiny_worker import connect
 
-from autograder import lanes
 from autograder.referee.proxies import ClassProxy, FunctionProxy, Line, ModuleProxy, ObjectProxy
-from autograder.release import build_release
-from autograder.sandbox.launch import NONE, Jail
+from autograder.sandbox.launch import Jail
 from autograder.sandbox.peer import Gone, RemoteError
 from autograder.sandbox.wire import WireError
 
 X = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
-
-
-@pytest.fixture(scope="module")
-def jail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jail]:
-    release = build_release(make_course(tmp_path_factory.mktemp("course")))
-    jail = Jail(lanes.kit(release), NONE)
-    yield jail
-    jail.close()
-
-
-@pytest.fixture(scope="module")
-def line(jail: Jail) -> Iterator[Line]:
-    worker, line = connect(jail)
-    yield line
-    worker.end()
-
-
-@pytest.fixture
-def get(line: Line) -> Callable[[str], Any]:
-    return line.get
 
 
 # --- values and functions --------------------------------------------------------------------------------------------
@@ -192,8 +169,8 @@ def test_objects(get: Callable[[str], Any]) -> None:
 # --- the end ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_worker_that_dies(jail: Jail) -> None:
-    worker, line = connect(jail)
+def test_a_worker_that_dies(free_jail: Jail) -> None:
+    worker, line = connect(free_jail)
     with pytest.raises(Gone):
         line.get("die")()
     with pytest.raises(Gone):
@@ -201,17 +178,17 @@ def test_a_worker_that_dies(jail: Jail) -> None:
     assert worker.end() == "ended"
 
 
-def test_a_worker_that_is_stopped(jail: Jail) -> None:
-    worker, line = connect(jail)
+def test_a_worker_that_is_stopped(free_jail: Jail) -> None:
+    worker, line = connect(free_jail)
     assert line.get("number") == 5
     assert worker.end() in ("ended", "stopped")
-    again, other = connect(jail)
+    again, other = connect(free_jail)
     assert other.get("number") == 5
     again.end()
 
 
-def test_workers_know_nothing_of_each_other(jail: Jail, line: Line) -> None:
-    worker, other = connect(jail)
+def test_workers_know_nothing_of_each_other(free_jail: Jail, line: Line) -> None:
+    worker, other = connect(free_jail)
     other.ask("exec", "number = 6")
     assert (other.get("number"), line.get("number")) == (6, 5)
     worker.end()

@@ -1,7 +1,10 @@
 """Publishing: every view is derived from one source, twice the same, and without anything secret."""
 
+import fcntl
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 import nbformat
 import pytest
@@ -63,6 +66,34 @@ def test_an_edit_and_a_damaged_output_are_both_noticed(course: Course) -> None:
     assert "Give back twice" in chapter.student_notebook.read_text(encoding="utf-8")
 
 
+def test_an_edit_during_the_build_is_built_the_next_time(course: Course) -> None:
+    chapter = course.chapter("01-tiny")
+    edited = TINY_CHAPTER.replace("Return twice", "Give back twice")
+    publish(course, lambda line: chapter.source.write_text(edited, encoding="utf-8"), site=False)
+    assert "Return twice" in chapter.student_notebook.read_text(encoding="utf-8")
+    assert run(course), "the edit was taken for published"
+    assert "Give back twice" in chapter.student_notebook.read_text(encoding="utf-8")
+
+
+def test_a_run_that_was_killed_while_it_finished(course: Course) -> None:
+    run(course)
+    (course.build / "stamps" / "01-tiny.json").write_text('{"inputs": "')
+    assert run(course)
+
+
+def test_two_runs_do_not_write_at_once(course: Course) -> None:
+    course.build.mkdir()
+    lines: SimpleQueue[str] = SimpleQueue()
+    with (course.build / "publish.lock").open("w") as other, ThreadPoolExecutor() as pool:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        second = pool.submit(publish, course, lines.put, site=False)
+        assert "waiting" in lines.get(timeout=30)
+        with pytest.raises(Empty):
+            lines.get(timeout=2)  # what it does is said before it is done
+        fcntl.flock(other, fcntl.LOCK_UN)
+        assert second.result(timeout=60)
+
+
 def test_nothing_secret_is_published(course: Course) -> None:
     run(course)
     chapter = course.chapter("01-tiny")
@@ -115,6 +146,7 @@ def test_links_follow_the_address_of_the_site(course: Course) -> None:
         ("{cite:p}`vaswani2017attention`", "{cite:p}`nobody2017`", "nobody2017"),
         ("{exercise} double", "{exercise} triple", "triple"),
         (":points: 2\n", "", "points"),
+        (":points: 2\n", ":points: two\n", "whole numbers.*two"),
         (":minutes: 2", ":minuets: 2", "minuets"),
         ("### BEGIN HIDDEN TESTS\n", "", "hidden part"),
         ("    ### BEGIN SOLUTION\n", "", "BEGIN SOLUTION"),
@@ -123,7 +155,7 @@ def test_links_follow_the_address_of_the_site(course: Course) -> None:
 def test_a_mistake_in_the_source_is_named(course: Course, old: str, new: str, words: str) -> None:
     assert old in TINY_CHAPTER
     course.chapter("01-tiny").source.write_text(TINY_CHAPTER.replace(old, new), encoding="utf-8")
-    with pytest.raises(SourceError, match=words):
+    with pytest.raises(SourceError, match=f"tiny.md: .*{words}"):
         run(course)
 
 
@@ -157,10 +189,12 @@ def test_quiz_variants_have_other_numbers_and_computed_keys(course: Course) -> N
         (', why: "Multiplied instead of divided."', "", "no feedback"),
         ("twice | matrix", "right | matrix", "read the same"),
         ("np.sqrt(2)", "np.sqrt(two)", "two"),
+        ("- id: ", "- {id: ", "line 2"),
+        (TINY_QUIZ, "", "no list"),
     ],
 )
 def test_a_mistake_in_the_quiz_is_named(course: Course, old: str, new: str, words: str) -> None:
     assert old in TINY_QUIZ
     course.chapter("01-tiny").quiz.write_text(TINY_QUIZ.replace(old, new), encoding="utf-8")
-    with pytest.raises(SourceError, match=words):
+    with pytest.raises(SourceError, match=rf"quiz\.yml(.|\n)*{words}"):
         read(course.chapter("01-tiny"))

@@ -6,25 +6,15 @@ from typing import Any
 import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
-from tiny_course import GIVEN, changed, completed, content, make_course, without
+from tiny_course import GIVEN, changed, completed, content, without
 
 from autograder import rebuild as module
 from autograder.layout import Chapter
 from autograder.rebuild import ANSWER, HELPER, TEST, Rebuilt, Unreadable, rebuild
 from autograder.rebuild import GIVEN as GIVEN_STEP
-from autograder.release import Release, build_release, visible_release
+from autograder.release import Release, visible_release
 
 SQUARE = "def double(x):\n    return x * x"
-
-
-@pytest.fixture(scope="module")
-def chapter(tmp_path_factory: pytest.TempPathFactory) -> Chapter:
-    return make_course(tmp_path_factory.mktemp("course"))
-
-
-@pytest.fixture(scope="module")
-def release(chapter: Chapter) -> Release:
-    return build_release(chapter)
 
 
 def place(notebook: NotebookNode, grade_id: str) -> int:

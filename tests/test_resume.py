@@ -8,17 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
-from tiny_course import completed, content, make_course
+from tiny_course import completed, content
 
 from autograder.layout import Chapter, here
 
 STUDENTS = 12
 SLOW = "import time\ntime.sleep(0.3)\ndef double(x):\n    return {0}"
-
-
-@pytest.fixture(scope="module")
-def chapter(tmp_path_factory: pytest.TempPathFactory) -> Chapter:
-    return make_course(tmp_path_factory.mktemp("course"))
 
 
 @pytest.fixture(scope="module")

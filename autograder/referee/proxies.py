@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from autograder.sandbox.peer import Peer, StateOwner
-from autograder.sandbox.wire import YOURS, Stays, WireError, pack, pack_tensor, unpack, unpack_tensor
+from autograder.sandbox.wire import YOURS, Stays, WireError, pack, pack_all, unpack, unpack_tensor
 
 # Modules of a test's own objects whose attributes a student's code may not reach through the line.
 LIBRARIES = ("builtins", "torch", "numpy", "abc", "functools", "types")
@@ -37,7 +37,7 @@ class Line(Peer):
 
     def item(self, number: int, what: str, key: object = None) -> Any:
         packed, tensors = pack(key, self.keep)
-        value, values = self.ask("item", number, what, packed, [pack_tensor(tensor) for tensor in tensors])
+        value, values = self.ask("item", number, what, packed, pack_all(tensors))
         return unpack(value, [unpack_tensor(one)[0] for one in values], self.resolve)
 
     def resolve(self, kind: int, number: int, description: dict[str, Any]) -> object:

@@ -45,7 +45,6 @@ class Session:
     def __init__(self, release: Release, jail: Jail, steps: list[Step], seed: str) -> None:
         self.release, self.jail, self.all_steps, self.seed = release, jail, steps, seed
         self.namespace: dict[str, Any] = {"__name__": "__main__", "get_ipython": lambda: _NoMagic()}
-        self.exercises = {cell.exercise: cell for cell in release.graded}
         self.answered = {  # exercise → the names that its answer defines
             cell.grade_id: names.bound(cell.stub) | names.bound(cell.source) | {cell.grade_id}
             for cell in release.cells

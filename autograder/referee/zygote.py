@@ -19,6 +19,7 @@ from autograder.sandbox.launch import Jail, JailError, Limits
 def main() -> None:
     """Read jobs, write their results, several at a time, until there are no more."""
     jobs, results = os.dup(0), os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # what reads must not get the jobs
     os.dup2(2, 1)  # whatever is printed must not get between the results
     settings = json.loads(read(jobs))
     release = Release.from_json(read(jobs))
@@ -37,9 +38,8 @@ def main() -> None:
     write(results, b"{}")
     gc.collect()
     gc.freeze()  # so that a child's collector does not copy what it inherits
-    running: dict[
-        int, tuple[int, int, IO[bytes]]
-    ] = {}  # end of a pipe that closes with the child → number, pid, answer
+    # end of a pipe that closes with the child → number, pid, answer
+    running: dict[int, tuple[int, int, IO[bytes]]] = {}
     while True:
         ready, _, _ = select.select([jobs, *running], [], [])
         for descriptor in ready:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .wire import MINE, Stays, WireError, pack, pack_tensor, receive, send, unpack, unpack_tensor
+from .wire import MINE, Stays, WireError, pack, pack_all, pack_tensor, receive, send, unpack, unpack_all, unpack_tensor
 
 ASK, ANSWER, ERROR = "ask", "answer", "error"
 MAX_DEPTH = 50  # calls within calls across the line
@@ -97,12 +97,12 @@ class Peer:
         grad = torch.is_grad_enabled()
         dropped = [self.dropped_calls[:], self.dropped_objects[:]]
         answer = self.ask(
-            "call", number, method, packed, _pack_all(tensors), grad, pushed, _pack_all(pushed_tensors), dropped
+            "call", number, method, packed, pack_all(tensors), grad, pushed, pack_all(pushed_tensors), dropped
         )
         del self.dropped_calls[: len(dropped[0])], self.dropped_objects[: len(dropped[1])]
         value, values, call, mutated, pulled, pulled_tensors = answer
         self._mutate([list(args), kwargs], tensors, mutated)
-        for module, change in zip(modules, unpack(pulled, _unpack_all(pulled_tensors), self.resolve), strict=True):
+        for module, change in zip(modules, unpack(pulled, unpack_all(pulled_tensors), self.resolve), strict=True):
             module.update(change)
         inputs = [tensor for tensor in tensors if tensor.requires_grad] + parameters
         return unpack(value, self._linked(values, call, inputs), self.resolve)
@@ -178,7 +178,7 @@ class Peer:
                 leaves.append(tensor)
             tensors.append(tensor if is_leaf or not requires_grad else tensor.clone())
         args, kwargs = unpack(packed, tensors, self.resolve)
-        modules = self.apply_state(unpack(pushed, _unpack_all(pushed_values), self.resolve))
+        modules = self.apply_state(unpack(pushed, unpack_all(pushed_values), self.resolve))
         target = self.target(number, method)
         with torch.set_grad_enabled(bool(grad)):
             value = target(*args, **kwargs)
@@ -190,7 +190,7 @@ class Peer:
             self.calls[call] = (leaves + self.trainable(modules), differentiable)
         state, state_tensors = pack(self.state_changes(modules), self.keep)
         mutated = self._mutated([args, kwargs], packed, values, tensors)
-        return [answer, _pack_all(outputs), call, mutated, state, _pack_all(state_tensors)]
+        return [answer, pack_all(outputs), call, mutated, state, pack_all(state_tensors)]
 
     def _mutated(self, arguments: list, packed: bytes, values: list, tensors: list[Tensor]) -> list | None:
         changed = {}
@@ -218,11 +218,11 @@ class Peer:
 
     def do_attr(self, number: int, name: str) -> list:
         value, tensors = pack(self.attribute(self.objects[number], name), self.keep)
-        return [value, _pack_all(tensors)]
+        return [value, pack_all(tensors)]
 
     def attr(self, number: int, name: str) -> Any:
         value, values = self.ask("attr", number, name)
-        return unpack(value, _unpack_all(values), self.resolve)
+        return unpack(value, unpack_all(values), self.resolve)
 
     # ---- what each end decides for itself
 
@@ -316,14 +316,6 @@ def error_from(description: Any) -> RemoteError:
     error.kind, error.lines = kind[:80], str(description.get("lines", ""))[:4000]
     error.memory = bool(description.get("memory"))
     return error
-
-
-def _pack_all(tensors: list[Tensor]) -> list:
-    return [pack_tensor(tensor) for tensor in tensors]
-
-
-def _unpack_all(packed: list) -> list[Tensor]:
-    return [unpack_tensor(one)[0].requires_grad_(unpack_tensor(one)[1]) for one in packed]
 
 
 def _taken(tensor: Tensor) -> Tensor:

@@ -216,6 +216,16 @@ def unpack_tensor(packed: Any, strides: bool = False) -> tuple[Tensor, bool, boo
         raise WireError(f"not a tensor: {error}") from None
 
 
+def pack_all(tensors: list[Tensor]) -> list[list[Any]]:
+    return [pack_tensor(tensor) for tensor in tensors]
+
+
+def unpack_all(packed: list) -> list[Tensor]:
+    """New tensors that ask for gradients where theirs did."""
+    found = (unpack_tensor(one) for one in packed)
+    return [tensor.requires_grad_(requires_grad) for tensor, requires_grad, _ in found]
+
+
 def _laid_out(plain: Tensor, strides: list[int]) -> Tensor:
     """The same values with these strides; an expanded dimension stays expanded."""
     shape = list(plain.shape)

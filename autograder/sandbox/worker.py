@@ -14,7 +14,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from torch import Tensor, nn
 
 from .peer import Gone, Peer
-from .wire import YOURS, Stays, WireError, pack, pack_tensor
+from .wire import YOURS, Stays, WireError, pack, pack_all, pack_tensor, receive, unpack, unpack_all
 
 MAX_OUTPUT = 20_000  # characters a cell may print
 MAX_PICTURES = 8
@@ -62,8 +62,6 @@ class Worker(Peer):
 
     def run(self) -> None:
         """Serve until the referee hangs up."""
-        from .wire import receive
-
         while True:
             try:
                 self.serve(receive(self.channel))
@@ -107,7 +105,7 @@ class Worker(Peer):
         if name not in self.shell.user_ns:
             raise NameError(f"name '{name}' is not defined")
         value, tensors = pack(self.shell.user_ns[name], self.keep)
-        return [value, [pack_tensor(tensor) for tensor in tensors]]
+        return [value, pack_all(tensors)]
 
     # ---- what stays here
 
@@ -120,18 +118,15 @@ class Worker(Peer):
 
     def do_item(self, number: int, what: str, packed: bytes, values: list) -> list:
         """len, items or one item of an object."""
-        from .peer import _unpack_all
-        from .wire import unpack
-
         owner: Any = self.objects[number]
         if what == "len":
             value: object = len(owner)
         elif what == "items":
             value = [item for item, _ in zip(owner, range(100_000), strict=False)]
         else:
-            value = owner[unpack(packed, _unpack_all(values), self.resolve)]
+            value = owner[unpack(packed, unpack_all(values), self.resolve)]
         answer, tensors = pack(value, self.keep)
-        return [answer, [pack_tensor(tensor) for tensor in tensors]]
+        return [answer, pack_all(tensors)]
 
     def resolve(self, kind: int, number: int, description: dict[str, Any]) -> object:
         return self.objects[number] if kind == YOURS else Remote(self, number)
@@ -168,7 +163,7 @@ class Worker(Peer):
             raise WireError("not a module")
         value, tensors = pack(self._structure(module), self.keep)
         self._note(number, module)
-        return [value, [pack_tensor(tensor) for tensor in tensors]]
+        return [value, pack_all(tensors)]
 
     def _structure(self, module: nn.Module, depth: int = 0) -> dict[str, Any]:
         if depth > 20:

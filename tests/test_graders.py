@@ -3,31 +3,28 @@
 import os
 import re
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tiny_course import FULL, completed, content, make_course
+from tiny_course import FULL, completed, content
 
-from autograder import classroom
+from autograder import classroom, graders
 from autograder.classroom import How, grade_class
 from autograder.collect import Submission
-from autograder.lanes import Lane
+from autograder.graders import Grader
 from autograder.layout import Chapter
 from autograder.release import Release, build_release
 from autograder.result import GRADED, INFRASTRUCTURE, CellResult, Result, no_marks
-from autograder.sandbox.launch import JailError, bubblewrap
+from autograder.sandbox.launch import NONE, JailError, Limits, bubblewrap
 
 SQUARE = "def double(x):\n    return x * x"
 SLOW = "import time\ndef double(x):\n    time.sleep(1.5)\n    return 2 * x"
 QUIET = How(progress=False)
-
-
-@pytest.fixture(scope="module")
-def chapter(tmp_path_factory: pytest.TempPathFactory) -> Chapter:
-    return make_course(tmp_path_factory.mktemp("course"))
 
 
 @pytest.fixture(scope="module")
@@ -48,14 +45,14 @@ def never(*args: object) -> None:
 
 
 @pytest.fixture(scope="module")
-def lane(jail: str, release: Release) -> Iterator[Lane]:
-    with classroom.a_lane(release) as lane:
-        yield lane
+def grader(jail: str, release: Release) -> Iterator[Grader]:
+    with classroom.a_grader(release) as grader:
+        yield grader
 
 
 @pytest.fixture
-def grade(lane: Lane) -> Callable[[bytes, str], Result]:
-    return lane.grade
+def grade(grader: Grader) -> Callable[[bytes, str], Result]:
+    return grader.grade
 
 
 def test_a_seed_gives_the_same_result_again(chapter: Chapter, grade: Callable[[bytes, str], Result]) -> None:
@@ -114,20 +111,20 @@ def referees() -> list[int]:
 
 
 @pytest.mark.parametrize("victim", ["autograder.referee.zygote", "bwrap"])
-def test_a_process_that_is_killed_is_started_again(lane: Lane, chapter: Chapter, victim: str) -> None:
+def test_a_process_that_is_killed_is_started_again(grader: Grader, chapter: Chapter, victim: str) -> None:
     """While a submission runs: it is graded all the same."""
-    assert marks(lane.grade(content(completed(chapter)), "s")) == FULL
+    assert marks(grader.grade(content(completed(chapter)), "s")) == FULL
     killed = []
 
     def kill() -> None:
-        for pid in [lane.process.pid, *processes_of(lane.process.pid)]:
+        for pid in [grader.referee.process.pid, *processes_of(grader.referee.process.pid)]:
             if not killed and victim in command_of(pid).split(" -- ")[0]:
                 killed.append(pid)
                 os.kill(pid, signal.SIGKILL)
 
     timer = threading.Timer(0.5, kill)
     timer.start()
-    result = lane.grade(content(completed(chapter, double=SLOW.replace("1.5", "0.6"))), "s")
+    result = grader.grade(content(completed(chapter, double=SLOW.replace("1.5", "0.6"))), "s")
     timer.join()
     assert killed
     assert (result.status, marks(result)) == (GRADED, FULL)
@@ -139,19 +136,73 @@ def test_what_the_grader_fails_on_is_never_zero(
     """It is called an infrastructure error, tried twice, and not kept."""
     tried = []
 
-    def fail(lane: Lane, submission: bytes, seed: str) -> Result:
+    def fail(grader: Grader, submission: bytes, seed: str, again: bool = False) -> Result:
         tried.append(seed)
         return no_marks(release.graded, INFRASTRUCTURE, "The referee's process ended.")
 
     one = Submission("unlucky", "", content(completed(chapter, double="def double(x):\n    return x + x + 0")))
     with monkeypatch.context() as patch:
-        patch.setattr(Lane, "_attempt", fail)
+        patch.setattr(Grader, "_attempt", fail)
         result = grade_class(chapter.course, release, [one], QUIET)["unlucky"]
     assert (result.status, result.reason, len(tried)) == (INFRASTRUCTURE, "The referee's process ended.", 2)
     assert {cell.status for cell in result.cells} == {INFRASTRUCTURE} and result.notebook is None
-    monkeypatch.setattr(classroom, "Lane", never)
+    monkeypatch.setattr(classroom, "Grader", never)
     with pytest.raises(AssertionError, match="nothing should be graded"):
         grade_class(chapter.course, release, [one], QUIET)
+
+
+def test_what_the_grader_fails_on_harms_no_other(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each failure ends a referee; an honest submission in the same one is graded in the end."""
+
+    class Fake:
+        def __init__(self, *_: object) -> None:
+            self.alive = True
+
+        def grade(self, submission: bytes, seed: str) -> Result:
+            time.sleep(0.2 if submission == b"bad" else 0.3)
+            failed = submission == b"bad" or not self.alive
+            return no_marks(release.graded, INFRASTRUCTURE if failed else GRADED, "")
+
+        def end(self) -> None:
+            self.alive = False
+
+    monkeypatch.setattr(graders, "Referee", Fake)
+    grader = Grader(release)
+    with ThreadPoolExecutor() as pool:
+        bad, good = (pool.submit(grader.grade, submission, "s") for submission in (b"bad", b"good"))
+    assert (bad.result().status, good.result().status) == (INFRASTRUCTURE, GRADED)
+
+
+BUSY = """
+import json, os
+from autograder.referee.zygote import _exactly, read, write
+from autograder.result import GRADED, Result
+read(0), read(0), write(1, b"{}")
+small, large = (Result(GRADED, size * "x", []).to_json().encode() for size in (1, 2**22))
+for _ in range(2):
+    read(0), read(0)
+read(0), _exactly(0, 8)  # it writes results while a long job is on its way
+for number, answer in (1, small), (2, large):
+    write(1, json.dumps({"number": number}).encode()), write(1, answer)
+_exactly(0, 2**22), write(1, b'{"number": 3}'), write(1, small)
+"""
+
+
+def test_long_jobs_and_long_results_do_not_wait_for_each_other(
+    release: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graders, "COMMAND", [sys.executable, "-c", BUSY])
+    referee = graders.Referee(release, NONE, Limits())
+    with ThreadPoolExecutor() as pool:
+        try:
+            found = []
+            for job in (b"one", b"two", bytes(2**22)):
+                found.append(pool.submit(referee.grade, job, "s"))
+                while len(referee.waiting) < len(found) and not found[0].done():
+                    time.sleep(0.01)
+            assert [len(one.result(timeout=30).reason) for one in found] == [1, 2**22, 1]
+        finally:
+            referee.end()
 
 
 def test_no_sandbox_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,8 +212,8 @@ def test_no_sandbox_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         bubblewrap(Path("/"), {})
 
 
-def test_an_interrupt_keeps_what_is_graded(lane: Lane, chapter: Chapter, release: Release, monkeypatch) -> None:
-    """The lane ends with it, so this test is the last one that uses it."""
+def test_an_interrupt_keeps_what_is_graded(grader: Grader, chapter: Chapter, release: Release, monkeypatch) -> None:
+    """The grader ends with it, so this test is the last one that uses it."""
     fast = Submission("fast", "", content(completed(chapter, double="def double(x):\n    return x * 2 + 0")))
     slow = Submission("slow", "", content(completed(chapter, double=SLOW)))
     original = classroom.write_atomically
@@ -173,14 +224,14 @@ def test_an_interrupt_keeps_what_is_graded(lane: Lane, chapter: Chapter, release
 
     with monkeypatch.context() as patch:
         patch.setattr(classroom, "write_atomically", interrupted)
-        patch.setattr(classroom, "Lane", lambda *_: lane)
+        patch.setattr(classroom, "Grader", lambda *_: grader)
         begin = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             grade_class(chapter.course, release, [fast, slow], How(workers=2, progress=False))
         assert time.monotonic() - begin < 30
     assert referees() == []
     with monkeypatch.context() as patch:
-        patch.setattr(classroom, "Lane", never)
+        patch.setattr(classroom, "Grader", never)
         assert marks(grade_class(chapter.course, release, [fast], QUIET)["fast"]) == FULL
         with pytest.raises(AssertionError, match="nothing should be graded"):
             grade_class(chapter.course, release, [slow], QUIET)
