@@ -1,12 +1,14 @@
 """How pictures and tables look in every chapter. Each function draws one figure and returns nothing."""
 
 from collections.abc import Sequence
-from itertools import pairwise
+from functools import partial
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Polygon, Rectangle
+from matplotlib.path import Path
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 from torch import Tensor
 
@@ -46,7 +48,9 @@ def heat_map(
     values = matrix.detach().double()
     low, high = values.min().item(), values.max().item()
     span = (high - low) or 1.0
-    axes = canvas(1.9 + 0.95 * len(columns), 1.6 + 0.55 * len(rows))
+    longest = max(len(label) for label in [*columns, f"{low:.{decimals}f}", f"{high:.{decimals}f}"])
+    cell = min(0.95, max(0.55, 0.15 + 0.085 * longest))
+    axes = canvas(1.9 + cell * len(columns), 1.6 + 0.55 * len(rows))
     image = axes.imshow(values, cmap="Blues", vmin=low - 0.05 * span, vmax=high + 0.15 * span, aspect="auto")
     for i, row in enumerate(values.tolist()):
         for j, value in enumerate(row):
@@ -81,6 +85,8 @@ def lines(
         axes.set_xscale("log", base=2)
         axes.set_xticks(x, [str(value) for value in x])
         axes.minorticks_off()
+    elif all(isinstance(value, int) for value in x):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if log_y:
         axes.set_yscale("log")
     axes.grid(color="#d9d9d9", linewidth=0.6)
@@ -120,36 +126,111 @@ def grids(matrices: Sequence[tuple[str, int, int]], signs: Sequence[str], title:
     finish(axes, title)
 
 
-def flow(
-    boxes: dict[str, tuple[float, float, str]],
-    arrows: Sequence[tuple[str, str]],
-    title: str,
-    size: tuple[float, float] = (7.0, 4.6),
-) -> None:
-    """Boxes joined by arrows.
+def flow(boxes: dict[str, tuple[float, float, str]], arrows: Sequence[tuple[str, str]], title: str) -> None:
+    """Boxes anywhere, joined by straight arrows.
 
     Args:
-        boxes: key → (x, y, text), with x and y of the middle between 0 and 1.
+        boxes: key → (x, y, text), the middle of the box in inches.
         arrows: pairs of keys, from and to.
     """
-    axes = canvas(*size)
-    drawn = {
-        key: axes.text(
-            x, y, text, ha="center", va="center", fontsize=FONT, color=INK,
-            bbox={"boxstyle": "round,pad=0.45", "facecolor": "#e8f0fa", "edgecolor": COLOURS[0]},
-        )
-        for key, (x, y, text) in boxes.items()
-    }  # fmt: skip
-    axes.set_xlim(0, 1)
-    axes.set_ylim(0, 1)
-    axes.axis("off")
+    x, y = [x for x, _, _ in boxes.values()], [y for _, y, _ in boxes.values()]
+    axes = sheet(min(x) - 1.1, max(x) + 1.1, min(y) - 0.4, max(y) + 0.4)
+    drawn = {key: box(axes, *place) for key, place in boxes.items()}
     for start, end in arrows:
-        arrow = FancyArrowPatch(
-            boxes[start][:2], boxes[end][:2], patchA=drawn[start].get_bbox_patch(), patchB=drawn[end].get_bbox_patch(),
-            arrowstyle="-|>", mutation_scale=14, color=INK, linewidth=1.2, shrinkA=2, shrinkB=2,
-        )  # fmt: skip
-        axes.add_patch(arrow)
+        arrow(axes, [boxes[start][:2], boxes[end][:2]], between=[drawn[start], drawn[end]])
     finish(axes, title)
+
+
+def stacks(
+    columns: Sequence[tuple[str, Sequence[str], Sequence[tuple[int, int]]]],
+    title: str,
+    links: Sequence[tuple[tuple[int, int], tuple[int, int], str]] = (),
+    frames: Sequence[tuple[int, int, int, str]] = (),
+    pale: Sequence[int] = (),
+) -> None:
+    """Boxes above one another in columns, read from bottom to top, with residual connections at the right.
+
+    Args:
+        columns: name, the texts of the boxes from bottom to top ("" leaves a gap), and residual connections as pairs of
+            box numbers: the first leaves the arrow above that box, the second is where it arrives.
+        links: arrows to a column further right: from (column, box), to (column, box), and a text beside the arrow.
+        frames: (column, first box, last box, text): a dashed frame round these boxes, under the text.
+        pale: columns drawn in grey.
+    """
+    texts = [text for _, boxes, _ in columns for text in boxes]
+    width, step, side = max(2.3, *(text_width(text) for text in texts)), 0.72, 0.32
+    apart = width + 1.5
+    tallest = max(len(boxes) for _, boxes, _ in columns)
+    top = tallest * step - (0.0 if any(name for name, _, _ in columns) else 0.35)
+    axes = sheet(-width / 2 - 0.3, (len(columns) - 1) * apart + width / 2 + 0.6, -0.35, top)
+    drawn = {}
+    for number, (name, boxes, skips) in enumerate(columns):
+        x = number * apart
+        for index, text in enumerate(boxes):
+            if not text:
+                continue
+            drawn[number, index] = box(axes, x, index * step, text, width, number in pale)
+            if (number, index - 1) in drawn:
+                between = [drawn[number, index - 1], drawn[number, index]]
+                arrow(axes, [(x, (index - 1) * step), (x, index * step)], between=between)
+        for start, end in skips:
+            low, right = start * step + 0.27, x + width / 2
+            points = [(x, low), (right + side, low), (right + side, end * step), (right, end * step)]
+            arrow(axes, points, COLOURS[1])
+        axes.text(x, tallest * step - 0.2, name, ha="center", va="center", fontsize=FONT + 1, color=INK, weight="bold")
+    for number, first, last, text in frames:
+        left, low, high = number * apart - width / 2 - 0.2, first * step - 0.49, last * step + 0.3
+        frame = Rectangle((left, low), width + side + 0.33, high - low, fill=False, edgecolor=INK, linestyle="--")
+        axes.add_patch(frame)
+        axes.text(left, high + 0.04, text, ha="left", va="bottom", fontsize=FONT, color=INK)
+    for (start, low), (end, high), text in links:
+        left, right = start * apart + width / 2, end * apart - width / 2
+        points = [(left, low * step), (right - 0.6, low * step), (right - 0.6, high * step), (right, high * step)]
+        arrow(axes, points)
+        axes.text(left + 0.1, low * step + 0.05, text, ha="left", va="bottom", fontsize=FONT, color=INK)
+    finish(axes, title)
+
+
+def box(axes: Axes, x: float, y: float, text: str, width: float = 0.0, pale: bool = False) -> FancyBboxPatch:
+    """A text in a rounded box, at least `width` wide. Boxes of a normalisation are yellow."""
+    width, height = max(width, text_width(text)), 0.2 + 0.18 * (1 + text.count("\n"))
+    fill, edge, ink = ("#f4f4f4", "#767676", "#595959") if pale else ("#e8f0fa", COLOURS[0], INK)
+    if "Norm" in text and not pale:
+        fill = "#fff2cc"
+    shape = FancyBboxPatch(
+        (x - width / 2, y - height / 2), width, height,
+        boxstyle="round,pad=0,rounding_size=0.08", facecolor=fill, edgecolor=edge,
+    )  # fmt: skip
+    axes.add_patch(shape)
+    axes.text(x, y, text, ha="center", va="center", fontsize=FONT, color=ink)
+    return shape
+
+
+def text_width(text: str) -> float:
+    """About how many inches a box needs for its longest line."""
+    return 0.25 + 0.084 * max(len(line) for line in text.split("\n"))
+
+
+def arrow(
+    axes: Axes, points: Sequence[tuple[float, float]], colour: str = INK, between: Sequence[FancyBboxPatch] = ()
+) -> None:
+    """A line through the points, with an arrowhead at the last one. A straight one may run from box to box."""
+    draw = partial(
+        FancyArrowPatch, arrowstyle="-|>", mutation_scale=13, color=colour, linewidth=1.2, shrinkA=0, shrinkB=0
+    )
+    if between:
+        axes.add_patch(draw(*points, patchA=between[0], patchB=between[1]))
+    else:
+        axes.add_patch(draw(path=Path(points)))
+
+
+def sheet(left: float, right: float, bottom: float, top: float) -> Axes:
+    """An empty canvas with these limits, on which one unit is one inch."""
+    axes = canvas(right - left, top - bottom + 0.35)
+    axes.set_xlim(left, right)
+    axes.set_ylim(bottom, top)
+    axes.axis("off")
+    return axes
 
 
 def canvas(width: float, height: float) -> Axes:
@@ -236,7 +317,7 @@ def split_and_merge(sequence: int, d_model: int, num_heads: int, title: str) -> 
             ((d_model + 0.3, height / 2), (split - 0.3, level)),
             ((split + d_k + 0.3, level), (merged - 0.3, height / 2)),
         ]:
-            axes.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=12, color=INK, linewidth=1.1))
+            arrow(axes, [start, end])
         above = (split + d_k / 2, level + sequence / 2 + 0.1)
         axes.text(*above, f"head {head + 1}", ha="center", va="bottom", fontsize=FONT - 1, color=INK)
     for x, text in [(d_model / 2, "(sequence, d_model)"), (merged + d_model / 2, "(sequence, d_model)")]:
@@ -335,179 +416,17 @@ def norm_axes(title: str) -> None:
     finish(axes, title)
 
 
-def add_and_norm(title: str) -> None:
-    """Post-norm and pre-norm side by side, from bottom to top; the residual paths are dashed."""
-    axes = canvas(7.4, 5.0)
-    columns = [
-        ("post-norm", 0.18, ["x", "sub-layer", "+", "layer norm", "output"], (0, 2)),
-        ("pre-norm", 0.66, ["x", "layer norm", "sub-layer", "+", "output"], (0, 3)),
-    ]
-    for name, middle, steps, (start, end) in columns:
-        heights = [0.08 + 0.195 * index for index in range(len(steps))]
-        boxes = [
-            axes.text(
-                middle, height, step, ha="center", va="center", fontsize=FONT, color=INK,
-                bbox={"boxstyle": "round,pad=0.45", "facecolor": "#e8f0fa", "edgecolor": COLOURS[0]},
-            )
-            for step, height in zip(steps, heights, strict=True)
-        ]  # fmt: skip
-        patches = [box.get_bbox_patch() for box in boxes]
-        for below in range(len(steps) - 1):
-            axes.add_patch(
-                FancyArrowPatch(
-                    (middle, heights[below]), (middle, heights[below + 1]), patchA=patches[below],
-                    patchB=patches[below + 1], arrowstyle="-|>", mutation_scale=14, color=INK, linewidth=1.2,
-                    shrinkA=2, shrinkB=2,
-                )
-            )  # fmt: skip
-        beside = middle + 0.19
-        axes.plot(
-            [middle + 0.03, beside, beside, middle + 0.05],
-            [heights[start], heights[start], heights[end], heights[end]],
-            "--", color=COLOURS[1], linewidth=1.6,
-        )  # fmt: skip
-        axes.annotate(
-            "", (middle + 0.025, heights[end]), (middle + 0.07, heights[end]),
-            arrowprops={"arrowstyle": "-|>", "color": COLOURS[1]},
-        )  # fmt: skip
-        axes.text(
-            beside + 0.015, (heights[start] + heights[end]) / 2, "residual\npath",
-            ha="left", va="center", fontsize=FONT, color=COLOURS[1],
-        )  # fmt: skip
-        axes.text(middle, 0.965, name, ha="center", va="center", fontsize=FONT + 1, color=INK, weight="bold")
-    axes.set_xlim(0, 1)
-    axes.set_ylim(0, 1)
-    axes.axis("off")
-    finish(axes, title)
-
-
-def stacks(
-    columns: Sequence[tuple[str, Sequence[str], Sequence[tuple[int, int]]]],
-    title: str,
-    links: Sequence[tuple[tuple[int, int], tuple[int, int]]] = (),
-    frames: Sequence[tuple[int, int, int, str]] = (),
-    pale: Sequence[int] = (),
-) -> None:
-    """Boxes above one another in columns, read from bottom to top, with residual connections at the side.
-
-    Args:
-        columns: name, the texts of the boxes from bottom to top, and residual connections as pairs of box numbers: the
-            first leaves the arrow above that box, the second is where it arrives.
-        links: arrows from one column to another, each end as (column, box).
-        frames: (column, first box, last box, text): a dashed frame round these boxes.
-        pale: columns drawn in grey.
-    """
-    width, step, height, gap = 2.5, 0.66, 0.4, 1.5
-    tallest = max(len(boxes) for _, boxes, _ in columns)
-    axes = canvas(len(columns) * (width + gap) + 0.1, step * tallest + 0.9)
-    for number, (name, boxes, skips) in enumerate(columns):
-        x = number * (width + gap)
-        edge, fill, ink = ("#767676", "#f4f4f4", "#595959") if number in pale else (COLOURS[0], "#e8f0fa", INK)
-        for index, text in enumerate(boxes):
-            box = FancyBboxPatch(
-                (x - width / 2, index * step - height / 2), width, height,
-                boxstyle="round,pad=0,rounding_size=0.08", facecolor=fill, edgecolor=edge,
-            )  # fmt: skip
-            axes.add_patch(box)
-            axes.text(x, index * step, text, ha="center", va="center", fontsize=FONT, color=ink)
-            if index:
-                arrow(axes, [(x, (index - 1) * step + height / 2), (x, index * step - height / 2)], ink)
-        for start, end in skips:
-            low, side = (start + 0.5) * step, x + width / 2
-            arrow(axes, [(x, low), (side + 0.32, low), (side + 0.32, end * step), (side, end * step)], COLOURS[1])
-        axes.text(x, tallest * step - 0.2, name, ha="center", va="center", fontsize=FONT + 1, color=ink, weight="bold")
-    for number, first, last, text in frames:
-        corner = (number * (width + gap) - width / 2 - 0.2, first * step - 0.4)
-        size = (width + 0.65, (last - first) * step + 0.69)
-        axes.add_patch(Rectangle(corner, *size, fill=False, edgecolor=INK, linestyle="--", linewidth=1))
-        axes.text(corner[0] - 0.08, corner[1] + size[1] / 2, text, ha="right", va="center", fontsize=FONT, color=INK)
-    for (start, low), (end, high) in links:
-        x, right = start * (width + gap), end * (width + gap) - width / 2
-        top, middle = low * step + 0.45, right - 0.6
-        points = [(x, low * step + height / 2), (x, top), (middle, top), (middle, high * step), (right, high * step)]
-        arrow(axes, points, INK)
-    axes.set_xlim(-width / 2 - 0.75, (len(columns) - 1) * (width + gap) + width / 2 + 0.6)
-    axes.set_ylim(-0.45, tallest * step + 0.1)
-    axes.axis("off")
-    finish(axes, title)
-
-
-def arrow(axes: Axes, points: Sequence[tuple[float, float]], colour: str) -> None:
-    """A line through the points, with an arrowhead at the last one."""
-    axes.plot(*zip(*points[:-1], strict=True), color=colour, linewidth=1.2, solid_capstyle="butt")
-    axes.add_patch(
-        FancyArrowPatch(
-            points[-2],
-            points[-1],
-            arrowstyle="-|>",
-            mutation_scale=12,
-            color=colour,
-            linewidth=1.2,
-            shrinkA=0,
-            shrinkB=0,
-        )
-    )
-
-
-def circuit(
-    boxes: dict[str, tuple[float, float, str]],
-    arrows: Sequence[tuple[str, ...]],
-    title: str,
-    size: tuple[float, float] = (7.0, 5.0),
-) -> None:
-    """Boxes joined by straight arrows, labelled arrows, and arrows that lead past other boxes.
-
-    Args:
-        boxes: key → (x, y, text), with x and y of the middle between 0 and 1.
-        arrows: from, to, and perhaps a third text: "past" bends the arrow round at the right (a residual connection),
-            any other text is written above the middle of the arrow.
-    """
-    axes = canvas(*size)
-    drawn = {
-        key: axes.text(
-            x, y, text, ha="center", va="center", fontsize=FONT, color=INK,
-            bbox={"boxstyle": "round,pad=0.4", "facecolor": "#e8f0fa", "edgecolor": COLOURS[0]},
-        )
-        for key, (x, y, text) in boxes.items()
-    }  # fmt: skip
-    axes.set_xlim(0, 1)
-    axes.set_ylim(0, 1)
-    axes.axis("off")
-    axes.figure.canvas.draw()  # sizes of the boxes are known only now
-    shapes = {key: shape for key, text in drawn.items() if (shape := text.get_bbox_patch()) is not None}
-    right = {key: axes.transData.inverted().transform(shape.get_window_extent())[1, 0] for key, shape in shapes.items()}
-    for start, end, *text in arrows:
-        if text == ["past"]:
-            outside = max(right.values()) + 0.05
-            low, high = boxes[start][1] + 0.013, boxes[end][1] - 0.013  # so that two of them do not seem to be one
-            axes.plot([right[start], outside, outside], [low, low, high], color=COLOURS[1], linewidth=1.4)
-            arrow = FancyArrowPatch(
-                (outside, high), (right[end], high), arrowstyle="-|>", mutation_scale=13, color=COLOURS[1],
-                linewidth=1.4, shrinkA=0, shrinkB=0,
-            )  # fmt: skip
-        else:
-            arrow = FancyArrowPatch(
-                boxes[start][:2], boxes[end][:2], patchA=shapes[start], patchB=shapes[end], arrowstyle="-|>",
-                mutation_scale=13, color=INK, linewidth=1.2, shrinkA=2, shrinkB=2,
-            )  # fmt: skip
-            if text:
-                x, y = ((a + b) / 2 for a, b in zip(boxes[start][:2], boxes[end][:2], strict=True))
-                axes.text(x, y + 0.012, text[0], ha="center", va="bottom", fontsize=FONT - 1, color=INK)
-        axes.add_patch(arrow)
-    finish(axes, title)
-
-
 def mask_patterns(panels: Sequence[tuple[str, Tensor, Sequence[str], Sequence[str]]], title: str) -> None:
     """Masks side by side: a tick in a coloured cell may be seen, a cross in a grey one is hidden.
 
     Args:
         panels: name, boolean matrix (query, key) with True = may be seen, labels of the rows, labels of the columns.
     """
-    widths = [0.9 + 0.42 * mask.shape[1] for _, mask, _, _ in panels]
-    height = 1.9 + 0.36 * max(len(mask) for _, mask, _, _ in panels)
+    width = sum(0.45 + 0.085 * max(map(len, rows)) + 0.36 * mask.shape[1] for _, mask, rows, _ in panels)
+    height = max(1.2 + 0.085 * max(map(len, columns)) + 0.36 * len(mask) for _, mask, _, columns in panels)
     figure, all_axes = plt.subplots(
-        1, len(panels), figsize=(0.6 + sum(widths), height), facecolor="white", layout="constrained",
-        squeeze=False, gridspec_kw={"width_ratios": widths},
+        1, len(panels), figsize=(width, height), facecolor="white", layout="constrained",
+        squeeze=False, gridspec_kw={"width_ratios": [mask.shape[1] for _, mask, _, _ in panels]},
     )  # fmt: skip
     for axes, (name, mask, rows, columns) in zip(all_axes[0], panels, strict=True):
         for i, row in enumerate(mask.tolist()):
@@ -516,8 +435,8 @@ def mask_patterns(panels: Sequence[tuple[str, Tensor, Sequence[str], Sequence[st
                 axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor=face, edgecolor=INK, linewidth=0.8))
                 sign = "✓" if seen else "×"
                 axes.text(j, i, sign, ha="center", va="center", fontsize=FONT, color=INK)
-        axes.set_xlim(-0.5, len(columns) - 0.5)
-        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.set_xlim(-0.53, len(columns) - 0.47)
+        axes.set_ylim(len(rows) - 0.47, -0.53)
         axes.set_aspect("equal")
         axes.set_xticks(range(len(columns)), columns, rotation=60, ha="right", rotation_mode="anchor")
         axes.set_yticks(range(len(rows)), rows)
@@ -525,58 +444,6 @@ def mask_patterns(panels: Sequence[tuple[str, Tensor, Sequence[str], Sequence[st
         axes.spines[:].set_visible(False)
         finish(axes, name)
     figure.suptitle(title, fontsize=FONT + 1, color=INK)
-
-
-def architecture(num_layers: int) -> None:
-    """The whole encoder-decoder: data flows upwards, the encoder on the left, the decoder on the right."""
-    axes = canvas(7.6, 8.8)
-    left, right, half = 2.0, 6.2, 1.35
-    columns = [
-        (left, -1, 6.6, "encoder", [
-            ("Embedding · √d_model", 1.0), ("+ positions", 1.9), ("self-attention\npadding_mask(source)", 3.4),
-            ("Add & Norm", 4.4), ("feed-forward", 5.4), ("Add & Norm", 6.2)]),
-        (right, 1, 9.4, "decoder", [
-            ("Embedding · √d_model", 1.0), ("+ positions", 1.9), ("self-attention\ntarget_mask(target)", 3.4),
-            ("Add & Norm", 4.4), ("cross-attention\npadding_mask(source)", 6.1), ("Add & Norm", 7.1),
-            ("feed-forward", 8.2), ("Add & Norm", 9.0), ("linear (generator)", 10.4)]),
-    ]  # fmt: skip
-    for x, side, top, name, boxes in columns:
-        frame = Rectangle((x - 1.85, 2.5), 3.7, top - 2.5, facecolor="#f5f8fc", edgecolor=COLOURS[0], linewidth=1.2)
-        axes.add_patch(frame)
-        axes.text(x - 1.8, top + 0.22, f"{num_layers} × {name} layer", ha="left", va="center", fontsize=FONT, color=INK)
-        tall = {y: 0.42 if "\n" in text else 0.28 for text, y in boxes}
-        for text, y in boxes:
-            face = "#fff2cc" if text == "Add & Norm" else "#cfe2f3"
-            axes.add_patch(
-                Rectangle((x - half, y - tall[y]), 2 * half, 2 * tall[y], facecolor=face, edgecolor=INK, linewidth=1)
-            )
-            axes.text(x, y, text, ha="center", va="center", fontsize=FONT, color=INK)
-        for (_, low), (above, high) in pairwise(boxes):
-            _arrow(axes, [(x, low + tall[low]), (x, high - tall[high])])
-            if above == "Add & Norm":  # the residual connection starts below the sub-layer
-                start, edge = low - tall[low] - 0.16, x + side * (half + 0.25)
-                _arrow(axes, [(x, start), (edge, start), (edge, high), (x + side * half, high)])
-        _arrow(axes, [(x, 0.3), (x, 1.0 - tall[1.0])])
-    _arrow(axes, [(left, 6.48), (left, 7.1), (4.1, 7.1), (4.1, 6.1), (right - half, 6.1)])
-    _arrow(axes, [(right, 10.68), (right, 11.2)])
-    for x, y, text in [
-        (left, 0.1, "source tokens"), (right, 0.1, "target tokens, shifted right"), (right, 11.4, "logits"),
-        (left + 0.6, 7.32, "memory: keys and values"),
-    ]:  # fmt: skip
-        axes.text(x, y, text, ha="center", va="center", fontsize=FONT, color=INK)
-    axes.set_xlim(0, 8.2)
-    axes.set_ylim(-0.2, 11.7)
-    axes.axis("off")
-    finish(axes, "The Transformer, from bottom to top")
-
-
-def _arrow(axes: Axes, points: Sequence[tuple[float, float]]) -> None:
-    """A line through all points with a head at its end."""
-    axes.plot(*zip(*points, strict=True), color=INK, linewidth=1.2, solid_capstyle="butt")
-    head = FancyArrowPatch(
-        points[-2], points[-1], arrowstyle="-|>", mutation_scale=13, color=INK, linewidth=1.2, shrinkA=0, shrinkB=0
-    )
-    axes.add_patch(head)
 
 
 def cross_attention(weights: Tensor, source: Sequence[str], target: Sequence[str]) -> None:
