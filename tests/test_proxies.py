@@ -81,6 +81,15 @@ def test_mutated_arguments(get: Callable[[str], Any]) -> None:
     assert y.shape == (1, 2)
 
 
+def test_arguments_that_lose_and_gain_tensors(get: Callable[[str], Any]) -> None:
+    kept = torch.zeros(2)
+    state, rows = {"whole": X.clone(), "kept": kept}, [X, kept]
+    got = get("rename")(state, rows)
+    assert sorted(state) == sorted(got) == ["half", "kept"]
+    assert torch.equal(state["half"], X[:1]) and state["kept"] is kept
+    assert rows[0] is kept and torch.equal(rows[1], X[1:])
+
+
 def test_untouched_arguments_stay_the_same_objects(get: Callable[[str], Any]) -> None:
     inner = [1]
     items = [inner, X]

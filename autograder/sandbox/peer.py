@@ -127,7 +127,7 @@ class Peer:
         """What the call changed in its arguments is changed in the originals, as it would be in one process."""
         if not mutated:
             return
-        packed, changed = mutated
+        packed, changed, places, new_tensors = mutated
         with torch.no_grad():
             for place, values in changed.items():
                 tensor, new = tensors[place], unpack_tensor(values)[0]
@@ -136,7 +136,9 @@ class Peer:
                 else:
                     tensor.data = new
         if packed:
-            _assign(original, unpack(packed, tensors, self.resolve))
+            added = iter(_unpack_all(new_tensors))
+            found = [next(added) if place is None else tensors[place] for place in places]
+            _assign(original, unpack(packed, found, self.resolve))
 
     # ---- serving
 
@@ -199,9 +201,11 @@ class Peer:
             if [*now[:2], now[5]] != [*before[:2], before[5]]:
                 changed[place] = now
         after, found = pack(arguments, self.keep)
-        same_tensors = len(found) == len(tensors) and all(a is b for a, b in zip(found, tensors, strict=True))
-        structure = after if same_tensors and after != packed else b""
-        return [structure, changed] if structure or changed else None
+        places = {id(tensor): place for place, tensor in enumerate(tensors)}
+        order = [places.get(id(tensor)) for tensor in found]  # None: a tensor that the call has put there
+        structure = after if after != packed or order != list(range(len(tensors))) else b""
+        new = [tensor for tensor in found if id(tensor) not in places] if structure else []
+        return [structure, changed, order, _pack_all(new)] if structure or changed else None
 
     def do_vjp(self, call: int, grads: list) -> list:
         """The product of `grads` with the derivative of an earlier call's outputs by its inputs."""
@@ -336,7 +340,7 @@ def _assign(original: Any, new: Any) -> None:
             for index, (a, b) in enumerate(zip(original, new, strict=True)):
                 if isinstance(a, list | dict | tuple | np.ndarray) and type(a) is type(b):
                     _assign(a, b)
-                elif not isinstance(a, Tensor):
+                else:
                     original[index] = b
         else:
             original[:] = new
@@ -346,5 +350,5 @@ def _assign(original: Any, new: Any) -> None:
         for key, value in new.items():
             if key in original and isinstance(value, list | dict | tuple | np.ndarray):
                 _assign(original[key], value)
-            elif not isinstance(value, Tensor):
+            else:
                 original[key] = value
