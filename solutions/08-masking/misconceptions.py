@@ -72,12 +72,17 @@ wrong_edit(
     "Tokens below pad_id are words, too. Compare with !=, not with >.",
     {"tokens != pad_id": "tokens > pad_id"},
 )
-wrong_edit(
+
+
+@misconception(
     "padding_mask",
     "rows-instead-of-columns",
     "You hide rows, that is, queries. A padding mask hides keys: the last dimension is key, not the third.",
-    {":, None, None, :": ":, None, :, None"},
 )
+def padding_mask(tokens, pad_id):
+    return (tokens != pad_id)[:, None, :, None]
+
+
 wrong_edit(
     "padding_mask",
     "up-to-the-first-padding",
