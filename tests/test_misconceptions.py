@@ -58,6 +58,94 @@ def test_other_decorators_are_kept(tmp_path: Path) -> None:
     assert load(chapter)[0].source == source
 
 
+SOLVED = """---
+kernelspec: {name: python3, display_name: Python 3}
+---
+
+```{code-cell}
+:exercise: absolute
+:difficulty: 1
+:minutes: 1
+
+#| export
+def absolute(x):
+    \"\"\"The size of x.\"\"\"
+    ### BEGIN SOLUTION
+    size = x
+    if x < 0:
+        size = -x
+    return size
+    ### END SOLUTION
+```
+
+```{code-cell}
+:tests: absolute
+:points: 1
+
+### BEGIN HIDDEN TESTS
+assert absolute(-1) == 1, "wrong"
+### END HIDDEN TESTS
+```
+"""
+
+
+def edited(root: Path, edits: str, exercise: str = "absolute") -> str:
+    """What load makes of an edit of the solution above."""
+    chapter = Chapter(Course(root), "01-tiny")
+    chapter.folder.mkdir(parents=True)
+    chapter.source.write_text(SOLVED)
+    chapter.misconceptions.write_text(f'from somewhere import x\n\nwrong_edit("{exercise}", "b", "Help.", {edits})\n')
+    (found,) = load(chapter)
+    assert (found.exercise, found.id, found.sentence) == (exercise, "b", "Help.")
+    return found.source
+
+
+def test_an_edit_of_the_reference_solution(tmp_path: Path) -> None:
+    source = edited(tmp_path, '{"size = -x": "size = x"}')
+    assert "### BEGIN" not in source and source == (
+        '#| export\ndef absolute(x):\n    """The size of x."""\n'
+        "    size = x\n    if x < 0:\n        size = x\n    return size\n"
+    )
+
+
+def test_two_edits_and_a_new_line(tmp_path: Path) -> None:
+    source = edited(tmp_path, '{"= -x": "= x\\nsize *= size", "return " "size": "return -size"}')
+    assert source.endswith("    if x < 0:\n        size = x\n        size *= size\n    return -size\n")
+
+
+def test_two_texts_change_places(tmp_path: Path) -> None:
+    source = edited(tmp_path, '{"size = x": "size = -x", "size = -x": "size = x"}')
+    assert "    size = -x\n    if x < 0:\n        size = x\n" in source
+
+
+@pytest.mark.parametrize(
+    ("edits", "problem"),
+    [
+        ('{"size = +x": "size = x"}', r"'b': 'size = \+x' does not stand in the reference solution"),
+        ('{"size = ": ""}', r"'b': 'size = ' stands 2 times in the reference solution"),
+        ('{"if x < 0": "if x >", "size = x": "y"}', r"'b': invalid syntax after the edit, in 'if x >:'"),
+        ('{"return size": "return x", "return size": "return 1"}', r"'b': two edits overlap, at 'return size'"),
+        ('{"size = -x": "y = x", "0:\\n        size = -": "0: y = "}', r"'b': two edits overlap, at 'size = -'"),
+        ("{}", r"write wrong_edit\("),
+        ('{"size": x}', r"write wrong_edit\("),
+        ('{"": "x"}', r"write wrong_edit\("),
+        ('{**x, "return size": "return x"}', r"write wrong_edit\("),
+        ('"size", "x"', r"write wrong_edit\("),
+        ("", r"write wrong_edit\("),
+    ],
+)
+def test_bad_edits(tmp_path: Path, edits: str, problem: str) -> None:
+    with pytest.raises(MisconceptionError, match=r"misconceptions\.py:3: " + problem):
+        edited(tmp_path, edits)
+
+
+def test_an_edit_of_no_exercise(tmp_path: Path) -> None:
+    with pytest.raises(
+        MisconceptionError, match=r"misconceptions\.py:3: 'b' belongs to 'triple', which is no exercise"
+    ):
+        edited(tmp_path, '{"size = x": "size = 1"}', exercise="triple")
+
+
 def test_sample_class(chapter: Chapter, tmp_path: Path) -> None:
     expected = write_sample_class(chapter, tmp_path)
     assert expected == {

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import nn
 
-from autograder.misconceptions import misconception
+from autograder.misconceptions import misconception, wrong_edit
 
 
 @misconception(
@@ -27,25 +27,19 @@ def dot_scores(x):
     return x.T @ x
 
 
-@misconception(
+wrong_edit(
     "softmax",
     "softmax-unstable",
     "exp of a large score overflows to inf, and inf / inf is nan. Subtract the maximum along dim before exp.",
+    {"x - x.amax(dim=dim, keepdim=True)": "x"},
 )
-def softmax(x, dim):
-    exponentials = torch.exp(x)
-    return exponentials / exponentials.sum(dim=dim, keepdim=True)
-
-
-@misconception(
+wrong_edit(
     "softmax",
     "global-maximum",
     "You subtract the maximum of the whole tensor. A slice far below it underflows to 0 / 0. Use the maximum "
     "along dim, with keepdim=True.",
+    {"x.amax(dim=dim, keepdim=True)": "x.max()"},
 )
-def softmax(x, dim):
-    exponentials = torch.exp(x - x.max())
-    return exponentials / exponentials.sum(dim=dim, keepdim=True)
 
 
 @misconception(
@@ -58,14 +52,12 @@ def softmax(x, dim):
     return exponentials / exponentials.sum(dim=-1, keepdim=True)
 
 
-@misconception(
+wrong_edit(
     "softmax",
     "no-keepdim",
     "Without keepdim=True the sum loses its dimension and broadcasts along the wrong one. Add keepdim=True to the sum.",
+    {"exponentials.sum(dim=dim, keepdim=True)": "exponentials.sum(dim=dim)"},
 )
-def softmax(x, dim):
-    exponentials = torch.exp(x - x.amax(dim=dim, keepdim=True))
-    return exponentials / exponentials.sum(dim=dim)
 
 
 @misconception(
@@ -141,31 +133,24 @@ def causal_average(x):
     return x.cumsum(dim=-2) / count[:, None]
 
 
-@misconception(
+wrong_edit(
     "project",
     "column-convention",
     "You multiply with the transposed weights, as if tokens were columns. Here tokens are rows: x @ w_q.",
+    {"x @ w_q, x @ w_k, x @ w_v": "x @ w_q.T, x @ w_k.T, x @ w_v.T"},
 )
-def project(x, w_q, w_k, w_v):
-    return x @ w_q.T, x @ w_k.T, x @ w_v.T
-
-
-@misconception(
+wrong_edit(
     "project",
     "project-value-with-w-k",
     "The values were made with w_k. They have a matrix of their own, w_v.",
+    {"x @ w_q, x @ w_k, x @ w_v": "x @ w_q, x @ w_k, x @ w_k"},
 )
-def project(x, w_q, w_k, w_v):
-    return x @ w_q, x @ w_k, x @ w_k
-
-
-@misconception(
+wrong_edit(
     "project",
     "project-no-batches",
     "(w.T @ x.T).T works for one sequence only, because x.T turns all dimensions of a batch round. Write x @ w_q.",
+    {"x @ w_q, x @ w_k, x @ w_v": "(w_q.T @ x.T).T, (w_k.T @ x.T).T, (w_v.T @ x.T).T"},
 )
-def project(x, w_q, w_k, w_v):
-    return (w_q.T @ x.T).T, (w_k.T @ x.T).T, (w_v.T @ x.T).T
 
 
 @misconception(
@@ -178,13 +163,12 @@ def score_variance(queries, keys):
     return (queries @ keys.T).var()
 
 
-@misconception(
+wrong_edit(
     "score_variance",
     "standard-deviation",
     "This is the standard deviation. The variance is its square: use var() instead of std().",
+    {"(queries * keys).sum(dim=-1).var": "(queries * keys).sum(dim=-1).std"},
 )
-def score_variance(queries, keys):
-    return (queries * keys).sum(dim=-1).std()
 
 
 @misconception(
@@ -196,132 +180,74 @@ def score_variance(queries, keys):
     return (queries * keys).var()
 
 
-@misconception(
+wrong_edit(
     "attention_one_query",
     "one-query-no-scaling",
     "The scores were not divided by the square root of d_k. Divide before the softmax.",
+    {" / math.sqrt(len(query))": ""},
 )
-def attention_one_query(query, keys, values):
-    return torch.softmax(keys @ query, dim=0) @ values
-
-
-@misconception(
+wrong_edit(
     "attention_one_query",
     "one-query-divided-by-d-k",
     "The scores were divided by d_k. Divide by its square root.",
+    {"math.sqrt(len(query))": "len(query)"},
 )
-def attention_one_query(query, keys, values):
-    return torch.softmax(keys @ query / len(query), dim=0) @ values
-
-
-@misconception(
+wrong_edit(
     "attention_one_query",
     "number-of-keys",
     "len(keys) is the number of keys, not d_k. The length of a key is len(query).",
+    {"len(query)": "len(keys)"},
 )
-def attention_one_query(query, keys, values):
-    return torch.softmax(keys @ query / math.sqrt(len(keys)), dim=0) @ values
 
-
-@misconception("scaled_dot_product_attention", "no-scaling", "The scores were not divided by the square root of d_k.")
-def scaled_dot_product_attention(query, key, value, mask=None):
-    scores = query @ key.transpose(-2, -1)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
-    weights = torch.nan_to_num(torch.softmax(scores, dim=-1))
-    return weights @ value, weights
-
-
-@misconception(
+wrong_edit(
+    "scaled_dot_product_attention",
+    "no-scaling",
+    "The scores were not divided by the square root of d_k.",
+    {" / math.sqrt(query.shape[-1])": ""},
+)
+wrong_edit(
     "scaled_dot_product_attention",
     "divided-by-d-k",
     "The scores were divided by d_k. Divide by its square root: math.sqrt(query.shape[-1]).",
+    {"/ math.sqrt(query.shape[-1])": "/ query.shape[-1]"},
 )
-def scaled_dot_product_attention(query, key, value, mask=None):
-    scores = query @ key.transpose(-2, -1) / query.shape[-1]
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
-    weights = torch.nan_to_num(torch.softmax(scores, dim=-1))
-    return weights @ value, weights
-
-
-@misconception(
+wrong_edit(
     "scaled_dot_product_attention",
     "size-of-values",
     "You divide by the square root of d_v, the size of the values. The scores come from queries and keys: use "
     "query.shape[-1].",
+    {"/ math.sqrt(query.shape[-1])": "/ math.sqrt(value.shape[-1])"},
 )
-def scaled_dot_product_attention(query, key, value, mask=None):
-    scores = query @ key.transpose(-2, -1) / math.sqrt(value.shape[-1])
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
-    weights = torch.nan_to_num(torch.softmax(scores, dim=-1))
-    return weights @ value, weights
-
-
-@misconception(
+wrong_edit(
     "scaled_dot_product_attention",
     "number-of-elements",
     "query.numel() counts all numbers of the tensor. d_k is the size of the last dimension, query.shape[-1].",
+    {"/ math.sqrt(query.shape[-1])": "/ math.sqrt(query.numel())"},
 )
-def scaled_dot_product_attention(query, key, value, mask=None):
-    scores = query @ key.transpose(-2, -1) / math.sqrt(query.numel())
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
-    weights = torch.nan_to_num(torch.softmax(scores, dim=-1))
-    return weights @ value, weights
-
-
-@misconception(
+wrong_edit(
     "scaled_dot_product_attention",
     "wrong-axis",
     "The softmax runs over the queries. Each query shares its attention among the keys, so use dim=-1.",
+    {"torch.softmax(scores, dim=-1)": "torch.softmax(scores, dim=-2)"},
 )
-def scaled_dot_product_attention(query, key, value, mask=None):
-    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
-    weights = torch.nan_to_num(torch.softmax(scores, dim=-2))
-    return weights @ value, weights
-
-
-@misconception(
+wrong_edit(
     "scaled_dot_product_attention",
     "axis-one",
     "dim=1 is the key dimension only without a batch. Count from the end: dim=-1.",
+    {"torch.softmax(scores, dim=-1)": "torch.softmax(scores, dim=1)"},
 )
-def scaled_dot_product_attention(query, key, value, mask=None):
-    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
-    weights = torch.nan_to_num(torch.softmax(scores, dim=1))
-    return weights @ value, weights
-
-
-@misconception(
+wrong_edit(
     "scaled_dot_product_attention",
     "missing-transpose",
     "The keys must be transposed: query @ key.transpose(-2, -1). Without it the shapes fit only by chance.",
+    {"key.transpose(-2, -1)": "key"},
 )
-def scaled_dot_product_attention(query, key, value, mask=None):
-    scores = query @ key / math.sqrt(query.shape[-1])
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
-    weights = torch.nan_to_num(torch.softmax(scores, dim=-1))
-    return weights @ value, weights
-
-
-@misconception(
+wrong_edit(
     "scaled_dot_product_attention",
     "no-batches",
     "key.T turns all dimensions round, so it is right without a batch only. Use key.transpose(-2, -1).",
+    {"key.transpose(-2, -1)": "key.T"},
 )
-def scaled_dot_product_attention(query, key, value, mask=None):
-    scores = query @ key.T / math.sqrt(query.shape[-1])
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
-    weights = torch.nan_to_num(torch.softmax(scores, dim=-1))
-    return weights @ value, weights
 
 
 @misconception(
@@ -349,44 +275,36 @@ def scaled_dot_product_attention(query, key, value, mask=None):
     return weights @ value, weights
 
 
-@misconception(
+wrong_edit(
     "scaled_dot_product_attention",
     "zeros-before-softmax",
     "A hidden score of 0 still gets a share, because exp(0) = 1. Fill hidden scores with -math.inf.",
+    {
+        "scores.masked_fill(~mask, -math.inf)": "scores * mask",
+        "scores = scores.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)": "pass",
+        "weights = weights.masked_fill(~mask, 0.0)": "pass",
+    },
 )
-def scaled_dot_product_attention(query, key, value, mask=None):
-    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
-    if mask is not None:
-        scores = scores * mask
-    weights = torch.softmax(scores, dim=-1)
-    return weights @ value, weights
-
-
-@misconception(
+wrong_edit(
     "scaled_dot_product_attention",
     "nan-rows",
     "A query that may see nothing gets nan. Set such rows of the weights to 0.",
+    {
+        "scores = scores.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)": "pass",
+        "weights = weights.masked_fill(~mask, 0.0)": "pass",
+    },
 )
-def scaled_dot_product_attention(query, key, value, mask=None):
-    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
-    weights = torch.softmax(scores, dim=-1)
-    return weights @ value, weights
-
-
-@misconception(
+wrong_edit(
     "scaled_dot_product_attention",
     "large-negative-number",
     "With -1e9 a query that may see nothing gets equal weights for all keys. It must get zero weights: set them"
     " to 0 where the mask is False.",
+    {
+        "scores.masked_fill(~mask, -math.inf)": "scores.masked_fill(~mask, -1e9)",
+        "scores = scores.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)": "pass",
+        "weights = weights.masked_fill(~mask, 0.0)": "pass",
+    },
 )
-def scaled_dot_product_attention(query, key, value, mask=None):
-    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
-    if mask is not None:
-        scores = scores.masked_fill(mask == 0, -1e9)
-    weights = torch.softmax(scores, dim=-1)
-    return weights @ value, weights
 
 
 @misconception(
@@ -414,43 +332,27 @@ def scaled_dot_product_attention(query, key, value, mask=None):
     return weights @ value, weights
 
 
-@misconception(
+wrong_edit(
     "scaled_dot_product_attention",
     "scaled-output",
     "You divide the output by the square root of d_k. Divide the scores, before the softmax.",
+    {
+        " / math.sqrt(query.shape[-1])": "",
+        "return weights @ value,": "return weights @ value / math.sqrt(query.shape[-1]),",
+    },
 )
-def scaled_dot_product_attention(query, key, value, mask=None):
-    scores = query @ key.transpose(-2, -1)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
-    weights = torch.nan_to_num(torch.softmax(scores, dim=-1))
-    return weights @ value / math.sqrt(query.shape[-1]), weights
-
-
-@misconception(
+wrong_edit(
     "scaled_dot_product_attention",
     "key-for-value",
     "The weights are multiplied with the keys. Keys serve for the scores only: multiply with the values.",
+    {"weights @ value, weights": "weights @ key, weights"},
 )
-def scaled_dot_product_attention(query, key, value, mask=None):
-    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
-    weights = torch.nan_to_num(torch.softmax(scores, dim=-1))
-    return weights @ key, weights
-
-
-@misconception(
+wrong_edit(
     "scaled_dot_product_attention",
     "swapped-results",
     "The results are in the wrong order. Return the output first, then the weights.",
+    {"weights @ value, weights": "weights, weights @ value"},
 )
-def scaled_dot_product_attention(query, key, value, mask=None):
-    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
-    weights = torch.nan_to_num(torch.softmax(scores, dim=-1))
-    return weights, weights @ value
 
 
 @misconception(
@@ -483,112 +385,59 @@ class SelfAttention(nn.Module):
         return scaled_dot_product_attention(w_q(x), w_k(x), w_v(x), mask)[0]
 
 
-@misconception(
+wrong_edit(
     "SelfAttention",
     "mask-forgotten",
     "The mask is not passed on, so everything may be seen. Give it to scaled_dot_product_attention as the "
     "fourth argument.",
+    {"self.w_v(x), mask)": "self.w_v(x))"},
 )
-class SelfAttention(nn.Module):
-    def __init__(self, d_model, d_k, d_v):
-        super().__init__()
-        self.w_q = nn.Linear(d_model, d_k, bias=False)
-        self.w_k = nn.Linear(d_model, d_k, bias=False)
-        self.w_v = nn.Linear(d_model, d_v, bias=False)
-
-    def forward(self, x, mask=None):
-        return scaled_dot_product_attention(self.w_q(x), self.w_k(x), self.w_v(x))[0]
-
-
-@misconception(
+wrong_edit(
     "SelfAttention",
     "layer-value-with-w-k",
     "The values were made with w_k. They have a layer of their own, w_v.",
+    {"self.w_v(x)": "self.w_k(x)"},
 )
-class SelfAttention(nn.Module):
-    def __init__(self, d_model, d_k, d_v):
-        super().__init__()
-        self.w_q = nn.Linear(d_model, d_k, bias=False)
-        self.w_k = nn.Linear(d_model, d_k, bias=False)
-        self.w_v = nn.Linear(d_model, d_v, bias=False)
-
-    def forward(self, x, mask=None):
-        return scaled_dot_product_attention(self.w_q(x), self.w_k(x), self.w_k(x), mask)[0]
-
-
-@misconception(
+wrong_edit(
     "SelfAttention",
     "scaled-by-d-model",
     "The scores are divided by the square root of d_model. Queries and keys have d_k numbers: divide by the "
     "square root of d_k.",
+    {"self.w_q(x)": "self.w_q(x) * math.sqrt(self.w_q.out_features / self.w_q.in_features)"},
 )
-class SelfAttention(nn.Module):
-    def __init__(self, d_model, d_k, d_v):
-        super().__init__()
-        self.d_model = d_model
-        self.w_q = nn.Linear(d_model, d_k, bias=False)
-        self.w_k = nn.Linear(d_model, d_k, bias=False)
-        self.w_v = nn.Linear(d_model, d_v, bias=False)
-
-    def forward(self, x, mask=None):
-        scores = self.w_q(x) @ self.w_k(x).transpose(-2, -1) / math.sqrt(self.d_model)
-        if mask is not None:
-            scores = scores.masked_fill(~mask, -math.inf)
-        return torch.nan_to_num(torch.softmax(scores, dim=-1)) @ self.w_v(x)
-
-
-@misconception(
+wrong_edit(
     "SelfAttention",
     "raw-values",
     "The values are x itself. Values are a linear map of x too: use self.w_v(x).",
+    {"self.w_v(x)": "x"},
 )
-class SelfAttention(nn.Module):
-    def __init__(self, d_model, d_k, d_v):
-        super().__init__()
-        self.w_q = nn.Linear(d_model, d_k, bias=False)
-        self.w_k = nn.Linear(d_model, d_k, bias=False)
-        self.w_v = nn.Linear(d_model, d_v, bias=False)
-
-    def forward(self, x, mask=None):
-        return scaled_dot_product_attention(self.w_q(x), self.w_k(x), x, mask)[0]
-
-
-@misconception(
+wrong_edit(
     "SelfAttention",
     "no-gradient",
     ".data cuts the weights off from the gradient, so they are never trained. Call the layers: self.w_q(x).",
+    {
+        "self.w_q(x)": "x @ self.w_q.weight.data.T",
+        "self.w_k(x)": "x @ self.w_k.weight.data.T",
+        "self.w_v(x)": "x @ self.w_v.weight.data.T",
+    },
 )
-class SelfAttention(nn.Module):
-    def __init__(self, d_model, d_k, d_v):
-        super().__init__()
-        self.w_q = nn.Linear(d_model, d_k, bias=False)
-        self.w_k = nn.Linear(d_model, d_k, bias=False)
-        self.w_v = nn.Linear(d_model, d_v, bias=False)
 
-    def forward(self, x, mask=None):
-        query, key, value = x @ self.w_q.weight.data.T, x @ self.w_k.weight.data.T, x @ self.w_v.weight.data.T
-        return scaled_dot_product_attention(query, key, value, mask)[0]
-
-
-@misconception(
+wrong_edit(
     "attention_cost",
     "swapped",
     "The products of all pairs of tokens grow with n squared, not with d squared. Write down the shapes: (n x "
     "d) times (d x n).",
+    {"2 * n * n": "2 * n * d"},
 )
-def attention_cost(n, d):
-    return 3 * n * d * d, 2 * n * d * d
-
-
-@misconception(
+wrong_edit(
     "attention_cost",
     "scores-only",
     "You counted the scores only. Multiplying the weights by the values takes as many again.",
+    {"2 * n * n": "n * n"},
 )
-def attention_cost(n, d):
-    return 3 * n * d * d, n * n * d
-
-
-@misconception("attention_cost", "one-projection", "There are three projections: for queries, keys and values.")
-def attention_cost(n, d):
-    return n * d * d, 2 * n * n * d
+wrong_edit(
+    "attention_cost",
+    "one-projection",
+    "There are three projections: for queries, keys and values.",
+    {"3 * n * d": "n * d"},
+)

@@ -1,20 +1,15 @@
 """Wrong answers as people write them. Each must lose the points of its exercise, and of no other."""
 
-import math
-
 import torch
-from torch import nn
 
-from autograder.misconceptions import misconception
+from autograder.misconceptions import misconception, wrong_edit
 
-
-@misconception(
+wrong_edit(
     "diagonal_weight",
     "softmax-of-columns",
     "The softmax runs down the columns. Each row belongs to one query and has to sum to 1: dim=-1.",
+    {"torch.softmax(factor * scores, dim=-1)": "torch.softmax(factor * scores, dim=0)"},
 )
-def diagonal_weight(scores, factor):
-    return torch.softmax(factor * scores, dim=0).diagonal().mean()
 
 
 @misconception(
@@ -37,9 +32,7 @@ def diagonal_weight(scores, factor):
 
 
 @misconception(
-    "diagonal_weight",
-    "trace",
-    "This is the sum of the diagonal. Divide by the number of rows: the mean is asked for.",
+    "diagonal_weight", "trace", "This is the sum of the diagonal. Divide by the number of rows: the mean is asked for."
 )
 def diagonal_weight(scores, factor):
     return torch.softmax(factor * scores, dim=-1).trace()
@@ -78,9 +71,7 @@ def loop_over_heads(x, w_q, w_k, w_v, w_o):
 
 
 @misconception(
-    "loop_over_heads",
-    "forgets-output-projection",
-    "The result is the concatenation only. Multiply it by w_o.",
+    "loop_over_heads", "forgets-output-projection", "The result is the concatenation only. Multiply it by w_o."
 )
 def loop_over_heads(x, w_q, w_k, w_v, w_o):
     heads = [scaled_dot_product_attention(x @ w_q[i], x @ w_k[i], x @ w_v[i])[0] for i in range(len(w_q))]
@@ -197,356 +188,144 @@ def merge_heads(x):
     return x.reshape(*batch, n, h * d_k)
 
 
-@misconception(
+wrong_edit(
     "merge_heads",
     "merge-transpose-one-two",
     "transpose(1, 2) counts from the front, so it is right for one leading dimension only. Use transpose(-3, -2).",
+    {"x.transpose(-3, -2)": "x.transpose(1, 2)"},
 )
-def merge_heads(x):
-    return x.transpose(1, 2).flatten(-2)
-
-
-@misconception(
+wrong_edit(
     "merge_heads",
     "merge-interleaved",
     "The features of the heads alternate: 1 of head 1, 1 of head 2, … All features of one head must be neighbours, so "
     "only heads and sequence are exchanged.",
+    {"x.transpose(-3, -2)": "x.movedim(-3, -1)"},
 )
-def merge_heads(x):
-    return x.movedim(-3, -1).flatten(-2)
-
-
-@misconception(
+wrong_edit(
     "merge_heads",
     "adds-heads",
     "You add the heads up. They are put side by side, so that d_model = num_heads * d_k.",
+    {"x.transpose(-3, -2).flatten(-2)": "x.sum(dim=-3)"},
 )
-def merge_heads(x):
-    return x.sum(dim=-3)
 
-
-@misconception(
+wrong_edit(
     "MultiHeadAttention",
     "scaled-by-d-model",
     "The scores were divided by sqrt(d_model). Each head divides by the root of its own width, sqrt(d_k).",
+    {
+        "_, weights = scaled_dot_product_attention(q, k, v, mask)": (
+            "q = q * math.sqrt(q.shape[-1] / query.shape[-1])\n_, weights = scaled_dot_product_attention(q, k, v, mask)"
+        )
+    },
 )
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        if d_model % num_heads:
-            raise ValueError("d_model is no multiple of num_heads")
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
-        q = split_heads(self.w_q(query), self.num_heads)
-        k = split_heads(self.w_k(key), self.num_heads)
-        v = split_heads(self.w_v(value), self.num_heads)
-        scores = q @ k.transpose(-2, -1) / math.sqrt(query.shape[-1])
-        if mask is not None:
-            scores = scores.masked_fill(~mask, -math.inf)
-        weights = torch.nan_to_num(torch.softmax(scores, dim=-1))
-        self.weights = weights.detach()
-        return self.w_o(merge_heads(self.dropout(weights) @ v))
-
-
-@misconception(
+wrong_edit(
     "MultiHeadAttention",
     "projects-query-three-times",
     "Keys and values were made from the query. They come from the arguments key and value, which are another sequence "
     "in cross-attention.",
+    {"self.w_k(key)": "self.w_k(query)", "self.w_v(value)": "self.w_v(query)"},
 )
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        if d_model % num_heads:
-            raise ValueError("d_model is no multiple of num_heads")
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
-        q = split_heads(self.w_q(query), self.num_heads)
-        k = split_heads(self.w_k(query), self.num_heads)
-        v = split_heads(self.w_v(query), self.num_heads)
-        _, weights = scaled_dot_product_attention(q, k, v, mask)
-        self.weights = weights.detach()
-        return self.w_o(merge_heads(self.dropout(weights) @ v))
-
-
-@misconception(
+wrong_edit(
     "MultiHeadAttention",
     "value-from-key",
     "The values were made from the argument key. They come from the argument value.",
+    {"self.w_v(value)": "self.w_v(key)"},
 )
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        if d_model % num_heads:
-            raise ValueError("d_model is no multiple of num_heads")
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
-        q = split_heads(self.w_q(query), self.num_heads)
-        k = split_heads(self.w_k(key), self.num_heads)
-        v = split_heads(self.w_v(key), self.num_heads)
-        _, weights = scaled_dot_product_attention(q, k, v, mask)
-        self.weights = weights.detach()
-        return self.w_o(merge_heads(self.dropout(weights) @ v))
-
-
-@misconception(
+wrong_edit(
     "MultiHeadAttention",
     "no-output-projection",
     "The merged heads are returned as they are. The last step is w_o.",
+    {"self.w_o(merge_heads(self.dropout(weights) @ v))": "merge_heads(self.dropout(weights) @ v)"},
 )
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        if d_model % num_heads:
-            raise ValueError("d_model is no multiple of num_heads")
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
-        q = split_heads(self.w_q(query), self.num_heads)
-        k = split_heads(self.w_k(key), self.num_heads)
-        v = split_heads(self.w_v(value), self.num_heads)
-        _, weights = scaled_dot_product_attention(q, k, v, mask)
-        self.weights = weights.detach()
-        return merge_heads(self.dropout(weights) @ v)
-
-
-@misconception(
+wrong_edit(
     "MultiHeadAttention",
     "dropout-on-output",
     "Dropout acts on the output here. It belongs on the attention weights: self.dropout(weights) @ v.",
+    {"self.w_o(merge_heads(self.dropout(weights) @ v))": "self.dropout(self.w_o(merge_heads(weights @ v)))"},
 )
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        if d_model % num_heads:
-            raise ValueError("d_model is no multiple of num_heads")
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
-        q = split_heads(self.w_q(query), self.num_heads)
-        k = split_heads(self.w_k(key), self.num_heads)
-        v = split_heads(self.w_v(value), self.num_heads)
-        output, weights = scaled_dot_product_attention(q, k, v, mask)
-        self.weights = weights.detach()
-        return self.dropout(self.w_o(merge_heads(output)))
-
-
-@misconception(
+wrong_edit(
     "MultiHeadAttention",
     "no-dropout",
     "Dropout is made or ignored, but never applied. Apply it to the weights: self.dropout(weights) @ v.",
+    {"self.dropout(weights) @ v": "weights @ v"},
 )
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        if d_model % num_heads:
-            raise ValueError("d_model is no multiple of num_heads")
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
-        q = split_heads(self.w_q(query), self.num_heads)
-        k = split_heads(self.w_k(key), self.num_heads)
-        v = split_heads(self.w_v(value), self.num_heads)
-        output, weights = scaled_dot_product_attention(q, k, v, mask)
-        self.weights = weights.detach()
-        return self.w_o(merge_heads(output))
-
-
-@misconception(
+wrong_edit(
     "MultiHeadAttention",
     "keeps-dropped-weights",
     "The attribute weights holds the weights after dropout. Keep them before: pictures need rows that sum to 1.",
+    {
+        "self.weights = weights.detach()": ("weights = self.dropout(weights)\nself.weights = weights.detach()"),
+        "self.dropout(weights) @ v": "weights @ v",
+    },
 )
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        if d_model % num_heads:
-            raise ValueError("d_model is no multiple of num_heads")
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
-        q = split_heads(self.w_q(query), self.num_heads)
-        k = split_heads(self.w_k(key), self.num_heads)
-        v = split_heads(self.w_v(value), self.num_heads)
-        _, weights = scaled_dot_product_attention(q, k, v, mask)
-        weights = self.dropout(weights)
-        self.weights = weights.detach()
-        return self.w_o(merge_heads(weights @ v))
-
-
-@misconception(
+wrong_edit(
     "MultiHeadAttention",
     "keeps-the-graph",
     "The attribute weights still hangs on the graph for gradients, and keeps it in memory. Store weights.detach().",
+    {"weights.detach()": "weights"},
 )
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        if d_model % num_heads:
-            raise ValueError("d_model is no multiple of num_heads")
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
-        q = split_heads(self.w_q(query), self.num_heads)
-        k = split_heads(self.w_k(key), self.num_heads)
-        v = split_heads(self.w_v(value), self.num_heads)
-        _, self.weights = scaled_dot_product_attention(q, k, v, mask)
-        return self.w_o(merge_heads(self.dropout(self.weights) @ v))
-
-
-@misconception(
+wrong_edit(
     "MultiHeadAttention",
     "mask-with-head-dimension",
     "unsqueeze(1) is right for a mask of shape (batch, query, key) only. Here a mask already broadcasts to "
     "(batch, num_heads, query, key): pass it on as it is.",
+    {
+        "_, weights = scaled_dot_product_attention(q, k, v, mask)": (
+            "if mask is not None and mask.dim() > 2:\n"
+            "    mask = mask.unsqueeze(1)\n"
+            "_, weights = scaled_dot_product_attention(q, k, v, mask)"
+        )
+    },
 )
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        if d_model % num_heads:
-            raise ValueError("d_model is no multiple of num_heads")
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
 
-    def forward(self, query, key, value, mask=None):
-        if mask is not None and mask.dim() > 2:
-            mask = mask.unsqueeze(1)
-        q = split_heads(self.w_q(query), self.num_heads)
-        k = split_heads(self.w_k(key), self.num_heads)
-        v = split_heads(self.w_v(value), self.num_heads)
-        _, weights = scaled_dot_product_attention(q, k, v, mask)
-        self.weights = weights.detach()
-        return self.w_o(merge_heads(self.dropout(weights) @ v))
-
-
-@misconception(
+wrong_edit(
     "from_pytorch",
     "query-bias-for-all",
     "All three maps got the bias of the queries. in_proj_bias holds three biases one after the other: chunk(3).",
+    {'state["in_proj_bias"].chunk(3)': '3 * [state["in_proj_bias"].chunk(3)[0]]'},
 )
-def from_pytorch(state):
-    d_model = state["in_proj_weight"].shape[1]
-    translated = {}
-    for i, name in enumerate(("w_q", "w_k", "w_v")):
-        translated[f"{name}.weight"] = state["in_proj_weight"][i * d_model : (i + 1) * d_model]
-        translated[f"{name}.bias"] = state["in_proj_bias"][:d_model]
-    translated["w_o.weight"], translated["w_o.bias"] = state["out_proj.weight"], state["out_proj.bias"]
-    return translated
-
-
-@misconception(
+wrong_edit(
     "from_pytorch",
     "transposed-weights",
     "The weights were transposed. Both layers use the form of nn.Linear, (output features, input features).",
+    {'"] = weight, bias': '"] = weight.T, bias', '= state["out_proj.weight"], ': '= state["out_proj.weight"].T, '},
 )
-def from_pytorch(state):
-    translated = {}
-    weights, biases = state["in_proj_weight"].chunk(3), state["in_proj_bias"].chunk(3)
-    for name, weight, bias in zip(["w_q", "w_k", "w_v"], weights, biases):
-        translated[f"{name}.weight"], translated[f"{name}.bias"] = weight.T, bias
-    translated["w_o.weight"], translated["w_o.bias"] = state["out_proj.weight"].T, state["out_proj.bias"]
-    return translated
-
-
-@misconception(
+wrong_edit(
     "from_pytorch",
     "every-third-row",
     "You take every third row. The three matrices stand one above the other: rows 0 to d_model - 1 are w_q.",
+    {
+        'state["in_proj_weight"].chunk(3)': '[state["in_proj_weight"][i::3] for i in range(3)]',
+        'state["in_proj_bias"].chunk(3)': '[state["in_proj_bias"][i::3] for i in range(3)]',
+    },
 )
-def from_pytorch(state):
-    translated = {}
-    for i, name in enumerate(("w_q", "w_k", "w_v")):
-        translated[f"{name}.weight"] = state["in_proj_weight"][i::3]
-        translated[f"{name}.bias"] = state["in_proj_bias"][i::3]
-    translated["w_o.weight"], translated["w_o.bias"] = state["out_proj.weight"], state["out_proj.bias"]
-    return translated
 
-
-@misconception(
+wrong_edit(
     "attention_parameters",
     "four-d-squared",
     "4 * d_model² holds only if num_heads * d_k = num_heads * d_v = d_model. Use d_k and d_v.",
+    {"num_heads * d_model * (2 * d_k + d_v) + num_heads * d_v * d_model": "4 * d_model * d_model"},
 )
-def attention_parameters(d_model, num_heads, d_k, d_v):
-    return 4 * d_model * d_model
-
-
-@misconception(
+wrong_edit(
     "attention_parameters",
     "output-square",
     "W_O was counted as d_model x d_model. It has num_heads * d_v rows.",
+    {"num_heads * d_v * d_model": "d_model * d_model"},
 )
-def attention_parameters(d_model, num_heads, d_k, d_v):
-    return num_heads * d_model * (2 * d_k + d_v) + d_model * d_model
-
-
-@misconception(
+wrong_edit(
     "attention_parameters",
     "no-output-matrix",
     "W_O is missing. It adds num_heads * d_v * d_model.",
+    {"num_heads * d_model * (2 * d_k + d_v) + num_heads * d_v * d_model": "num_heads * d_model * (2 * d_k + d_v)"},
 )
-def attention_parameters(d_model, num_heads, d_k, d_v):
-    return num_heads * d_model * (2 * d_k + d_v)
 
-
-@misconception(
+wrong_edit(
     "remove_head",
     "removes-rows",
     "You cleared rows, which are output features in nn.Linear's form. What comes from a head are columns: "
     "weight[:, ...].",
+    {":, head * d_k : (head + 1) * d_k": "head * d_k : (head + 1) * d_k"},
 )
-def remove_head(weight, num_heads, head):
-    d_k = weight.shape[1] // num_heads
-    result = weight.clone()
-    result[head * d_k : (head + 1) * d_k] = 0
-    return result
 
 
 @misconception(
@@ -561,9 +340,7 @@ def remove_head(weight, num_heads, head):
 
 
 @misconception(
-    "remove_head",
-    "width-of-num-heads",
-    "The block of a head is d_k = d_model / num_heads columns wide, not num_heads.",
+    "remove_head", "width-of-num-heads", "The block of a head is d_k = d_model / num_heads columns wide, not num_heads."
 )
 def remove_head(weight, num_heads, head):
     result = weight.clone()

@@ -5,16 +5,14 @@ import math
 import torch
 from torch import nn
 
-from autograder.misconceptions import misconception
+from autograder.misconceptions import misconception, wrong_edit
 
-
-@misconception(
+wrong_edit(
     "one_hot",
     "one-hot-columns",
     "Your one-hot vectors are columns. Tokens are rows: the vocabulary is the last dimension.",
+    {"(tokens[..., None] == torch.arange(vocab_size)).float()": "torch.eye(vocab_size)[tokens].transpose(-1, -2)"},
 )
-def one_hot(tokens, vocab_size):
-    return torch.eye(vocab_size)[tokens].transpose(-1, -2)
 
 
 @misconception(
@@ -30,106 +28,65 @@ def one_hot(tokens, vocab_size):
     return vectors
 
 
-@misconception(
+wrong_edit(
     "one_hot",
     "one-hot-largest-id",
     "The number of columns is vocab_size, not the largest id of this sentence plus one.",
+    {"tokens[..., None] == torch.arange(vocab_size)": "torch.nn.functional.one_hot(tokens)"},
 )
-def one_hot(tokens, vocab_size):
-    return torch.nn.functional.one_hot(tokens).float()
-
-
-@misconception(
+wrong_edit(
     "one_hot",
     "one-hot-integers",
     "torch.nn.functional.one_hot returns integers. A matrix product with the table needs floats: add .float().",
+    {"(tokens[..., None] == torch.arange(vocab_size)).float()": "torch.nn.functional.one_hot(tokens, vocab_size)"},
 )
-def one_hot(tokens, vocab_size):
-    return torch.nn.functional.one_hot(tokens, vocab_size)
 
-
-@misconception(
+wrong_edit(
     "TokenEmbedding",
     "embedding-no-scaling",
     "The factor is missing: the vectors are multiplied by the square root of d_model.",
+    {" * math.sqrt(self.embedding.embedding_dim)": ""},
 )
-class TokenEmbedding(nn.Module):
-    def __init__(self, vocab_size, d_model):
-        super().__init__()
-        self.embedding = nn.Embedding(vocab_size, d_model)
-
-    def forward(self, tokens):
-        return self.embedding(tokens)
-
-
-@misconception(
+wrong_edit(
     "TokenEmbedding",
     "embedding-divided",
     "You divide by the square root of d_model. That belongs to attention, where scores are divided. Embeddings are "
     "multiplied.",
+    {" * math.sqrt(": " / math.sqrt("},
 )
-class TokenEmbedding(nn.Module):
-    def __init__(self, vocab_size, d_model):
-        super().__init__()
-        self.d_model = d_model
-        self.embedding = nn.Embedding(vocab_size, d_model)
-
-    def forward(self, tokens):
-        return self.embedding(tokens) / math.sqrt(self.d_model)
-
-
-@misconception(
+wrong_edit(
     "TokenEmbedding",
     "embedding-scales-table",
     "You multiply the stored table in every call, so it grows from call to call. Multiply the result instead.",
+    {
+        "return self.embedding(tokens) * math.sqrt(self.embedding.embedding_dim)": (
+            "self.embedding.weight.data *= math.sqrt(self.embedding.embedding_dim)\nreturn self.embedding(tokens)"
+        )
+    },
 )
-class TokenEmbedding(nn.Module):
-    def __init__(self, vocab_size, d_model):
-        super().__init__()
-        self.d_model = d_model
-        self.embedding = nn.Embedding(vocab_size, d_model)
-
-    def forward(self, tokens):
-        self.embedding.weight.data *= math.sqrt(self.d_model)
-        return self.embedding(tokens)
-
-
-@misconception(
+wrong_edit(
     "TokenEmbedding",
     "embedding-padding-row",
     "padding_idx=0 keeps row 0 from being trained. All rows can be trained here, so leave the argument out.",
+    {
+        "self.embedding = nn.Embedding(vocab_size, d_model)": (
+            "self.embedding = nn.Embedding(vocab_size, d_model, padding_idx=0)"
+        )
+    },
 )
-class TokenEmbedding(nn.Module):
-    def __init__(self, vocab_size, d_model):
-        super().__init__()
-        self.d_model = d_model
-        self.embedding = nn.Embedding(vocab_size, d_model, padding_idx=0)
-
-    def forward(self, tokens):
-        return self.embedding(tokens) * math.sqrt(self.d_model)
-
-
-@misconception(
+wrong_edit(
     "TokenEmbedding",
     "embedding-frozen",
     ".weight.data cuts the table off from the gradient, so it is never trained. Call self.embedding(tokens).",
+    {"self.embedding(tokens)": "self.embedding.weight.data[tokens]"},
 )
-class TokenEmbedding(nn.Module):
-    def __init__(self, vocab_size, d_model):
-        super().__init__()
-        self.embedding = nn.Embedding(vocab_size, d_model)
 
-    def forward(self, tokens):
-        return self.embedding.weight.data[tokens] * math.sqrt(self.embedding.embedding_dim)
-
-
-@misconception(
+wrong_edit(
     "binary_code",
     "highest-digit-first",
     "Your highest digit stands first, as numbers are written. Here column 0 is the lowest digit, the fast wheel.",
+    {"torch.arange(bits)": "torch.arange(bits - 1, -1, -1)"},
 )
-def binary_code(length, bits):
-    return torch.arange(length)[:, None] // 2 ** torch.arange(bits - 1, -1, -1) % 2
 
 
 @misconception(
@@ -169,9 +126,7 @@ def wavelengths(d_model):
 
 
 @misconception(
-    "wavelengths",
-    "wavelengths-hard-coded",
-    "100 ** i is right for d_model = 4 only. The exponent is 2i / d_model.",
+    "wavelengths", "wavelengths-hard-coded", "100 ** i is right for d_model = 4 only. The exponent is 2i / d_model."
 )
 def wavelengths(d_model):
     return 2 * math.pi * 100.0 ** torch.arange(d_model // 2, dtype=torch.float64)
@@ -186,19 +141,17 @@ def wavelengths(d_model):
     return 2 * math.pi / 10000.0 ** (torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
 
 
-@misconception(
+wrong_edit(
     "sinusoidal_encoding",
     "i-is-the-dimension",
     "You use the dimension k in the exponent. i numbers the pairs: sine and cosine of a pair share the exponent 2i / "
     "d_model.",
+    {
+        "-torch.arange(0, d_model, 2, ": "-torch.arange(0, d_model, 1, ",
+        "torch.sin(position * frequency)": "torch.sin(position * frequency[0::2])",
+        "frequency[: d_model // 2]": "frequency[1::2]",
+    },
 )
-def sinusoidal_encoding(length, d_model):
-    position = torch.arange(length, dtype=torch.float64)[:, None]
-    angle = position / 10000.0 ** (torch.arange(d_model, dtype=torch.float64) / d_model)
-    encoding = torch.zeros(length, d_model, dtype=torch.float64)
-    encoding[:, 0::2] = torch.sin(angle[:, 0::2])
-    encoding[:, 1::2] = torch.cos(angle[:, 1::2])
-    return encoding.float()
 
 
 @misconception(
@@ -227,37 +180,27 @@ def sinusoidal_encoding(length, d_model):
     return torch.cat([angle.sin(), angle.cos()], dim=-1)[:, :d_model].float()
 
 
-@misconception(
+wrong_edit(
     "sinusoidal_encoding",
     "cosine-first",
     "Sines and cosines are exchanged. Even dimensions hold sines.",
+    {
+        "encoding[:, 0::2] = torch.sin(": "encoding[:, 0::2] = torch.cos(",
+        "encoding[:, 1::2] = torch.cos(": "encoding[:, 1::2] = torch.sin(",
+    },
 )
-def sinusoidal_encoding(length, d_model):
-    position = torch.arange(length, dtype=torch.float64)[:, None]
-    angle = position / 10000.0 ** (torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
-    return torch.stack([angle.cos(), angle.sin()], dim=-1).flatten(1)[:, :d_model].float()
-
-
-@misconception(
+wrong_edit(
     "sinusoidal_encoding",
     "positions-from-one",
     "Your positions begin at 1. The first position is 0, where every sine is 0 and every cosine is 1.",
+    {"torch.arange(length, ": "torch.arange(1, length + 1, "},
 )
-def sinusoidal_encoding(length, d_model):
-    position = torch.arange(1, length + 1, dtype=torch.float64)[:, None]
-    angle = position / 10000.0 ** (torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
-    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :d_model].float()
-
-
-@misconception(
+wrong_edit(
     "sinusoidal_encoding",
     "starts-at-omega-one",
     "Your first pair is i = 1. The pairs run from i = 0 to d_model / 2 - 1, so the first divisor is 1.",
+    {"torch.arange(0, d_model, 2, ": "torch.arange(2, d_model + 2, 2, "},
 )
-def sinusoidal_encoding(length, d_model):
-    position = torch.arange(length, dtype=torch.float64)[:, None]
-    angle = position / 10000.0 ** (torch.arange(2, d_model + 2, 2, dtype=torch.float64) / d_model)
-    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :d_model].float()
 
 
 @misconception(
@@ -274,30 +217,23 @@ def sinusoidal_encoding(length, d_model):
     return encoding
 
 
-@misconception(
+wrong_edit(
     "sinusoidal_encoding",
     "even-d-model-only",
     "This fails when d_model is odd: there is one sine more than cosines. Give the odd columns the first d_model // 2 "
     "angles only.",
+    {"frequency[: d_model // 2]": "frequency"},
 )
-def sinusoidal_encoding(length, d_model):
-    position = torch.arange(length, dtype=torch.float64)[:, None]
-    angle = position / 10000.0 ** (torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
-    encoding = torch.zeros(length, d_model)
-    encoding[:, 0::2] = torch.sin(angle).float()
-    encoding[:, 1::2] = torch.cos(angle).float()
-    return encoding
-
-
-@misconception(
+wrong_edit(
     "sinusoidal_encoding",
     "base-100-powers",
     "100 ** i is right for d_model = 4 only. The exponent 2i / d_model gets finer steps as d_model grows.",
+    {
+        "10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)": (
+            "100.0 ** -torch.arange((d_model + 1) // 2, dtype=torch.float64)"
+        )
+    },
 )
-def sinusoidal_encoding(length, d_model):
-    position = torch.arange(length, dtype=torch.float64)[:, None]
-    angle = position / 100.0 ** torch.arange((d_model + 1) // 2, dtype=torch.float64)
-    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :d_model].float()
 
 
 @misconception(
@@ -337,18 +273,12 @@ def similarity(offset, d_model):
     return sum(math.cos(offset / 10000 ** (2 * i / d_model)) for i in range(pairs)) / pairs
 
 
-@misconception(
+wrong_edit(
     "shift_matrix",
     "turned-back",
     "Your matrix shifts in the other direction: it is the transpose. The minus sign stands below the diagonal.",
+    {"= cosine, sine": "= cosine, -sine", "= -sine, cosine": "= sine, cosine"},
 )
-def shift_matrix(offset, d_model):
-    matrix = torch.zeros(d_model, d_model, dtype=torch.float64)
-    for i in range(d_model // 2):
-        angle = offset / 10000 ** (2 * i / d_model)
-        c, s = math.cos(angle), math.sin(angle)
-        matrix[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = torch.tensor([[c, -s], [s, c]], dtype=torch.float64)
-    return matrix
 
 
 @misconception(
@@ -379,85 +309,37 @@ def shift_matrix(offset, d_model):
     return matrix
 
 
-@misconception(
+wrong_edit(
     "shift_matrix",
     "shift-float32",
     "The result is in float32. Make the matrix with dtype=torch.float64.",
+    {"torch.zeros(d_model, d_model, dtype=torch.float64)": "torch.zeros(d_model, d_model)"},
 )
-def shift_matrix(offset, d_model):
-    matrix = torch.zeros(d_model, d_model)
-    for i in range(d_model // 2):
-        angle = offset / 10000 ** (2 * i / d_model)
-        c, s = math.cos(angle), math.sin(angle)
-        matrix[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = torch.tensor([[c, s], [-s, c]])
-    return matrix
 
-
-@misconception(
+wrong_edit(
     "PositionalEncoding",
     "positions-stored",
     "The table is stored in state_dict. Register the buffer with persistent=False.",
+    {", persistent=False)": ")"},
 )
-class PositionalEncoding(nn.Module):
-    def __init__(self, d_model, max_length=5000, dropout=0.0):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.register_buffer("pe", sinusoidal_encoding(max_length, d_model))
-
-    def forward(self, x):
-        if x.shape[-2] > len(self.pe):
-            raise ValueError("too long")
-        return self.dropout(x + self.pe[: x.shape[-2]])
-
-
-@misconception(
+wrong_edit(
     "PositionalEncoding",
     "positions-trained",
     "nn.Parameter makes the table trainable and stores it. Use self.register_buffer(..., persistent=False).",
+    {'self.register_buffer("encoding", ': "self.encoding = nn.Parameter(", ", persistent=False)": ")"},
 )
-class PositionalEncoding(nn.Module):
-    def __init__(self, d_model, max_length=5000, dropout=0.0):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.pe = nn.Parameter(sinusoidal_encoding(max_length, d_model))
-
-    def forward(self, x):
-        if x.shape[-2] > len(self.pe):
-            raise ValueError("too long")
-        return self.dropout(x + self.pe[: x.shape[-2]])
-
-
-@misconception(
+wrong_edit(
     "PositionalEncoding",
     "no-dropout",
     "The argument dropout has no effect. Apply nn.Dropout(dropout) to the sum.",
+    {"self.dropout(x + self.encoding[:length])": "x + self.encoding[:length]"},
 )
-class PositionalEncoding(nn.Module):
-    def __init__(self, d_model, max_length=5000, dropout=0.0):
-        super().__init__()
-        self.register_buffer("pe", sinusoidal_encoding(max_length, d_model), persistent=False)
-
-    def forward(self, x):
-        if x.shape[-2] > len(self.pe):
-            raise ValueError("too long")
-        return x + self.pe[: x.shape[-2]]
-
-
-@misconception(
+wrong_edit(
     "PositionalEncoding",
     "dropout-on-positions",
     "You drop parts of the encoding only. Add first, then apply dropout to the sum.",
+    {"self.dropout(x + self.encoding[:length])": "x + self.dropout(self.encoding[:length])"},
 )
-class PositionalEncoding(nn.Module):
-    def __init__(self, d_model, max_length=5000, dropout=0.0):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.register_buffer("pe", sinusoidal_encoding(max_length, d_model), persistent=False)
-
-    def forward(self, x):
-        if x.shape[-2] > len(self.pe):
-            raise ValueError("too long")
-        return x + self.dropout(self.pe[: x.shape[-2]])
 
 
 @misconception(
@@ -481,71 +363,27 @@ class PositionalEncoding(nn.Module):
         return self.dropout(x + encoding)
 
 
-@misconception(
+wrong_edit(
     "PositionalEncoding",
     "input-changed",
     "x += … changes the input of the caller, and the embedding with it. Write x + … and use the new tensor.",
+    {"return self.dropout(x + self.encoding[:length])": "x += self.encoding[:length]\nreturn self.dropout(x)"},
 )
-class PositionalEncoding(nn.Module):
-    def __init__(self, d_model, max_length=5000, dropout=0.0):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.register_buffer("pe", sinusoidal_encoding(max_length, d_model), persistent=False)
-
-    def forward(self, x):
-        if x.shape[-2] > len(self.pe):
-            raise ValueError("too long")
-        x += self.pe[: x.shape[-2]]
-        return self.dropout(x)
-
-
-@misconception(
+wrong_edit(
     "PositionalEncoding",
     "positions-left-behind",
     "An ordinary attribute does not move when the module does. Use self.register_buffer(..., persistent=False).",
+    {'self.register_buffer("encoding", ': "self.encoding = (", ", persistent=False)": ")"},
 )
-class PositionalEncoding(nn.Module):
-    def __init__(self, d_model, max_length=5000, dropout=0.0):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.pe = sinusoidal_encoding(max_length, d_model)
-
-    def forward(self, x):
-        if x.shape[-2] > len(self.pe):
-            raise ValueError("too long")
-        return self.dropout(x + self.pe[: x.shape[-2]])
-
-
-@misconception(
+wrong_edit(
     "PositionalEncoding",
     "one-too-few",
     "max_length positions fit into the table. Refuse a sequence only if it is longer: use > instead of >=.",
+    {"if length > len(": "if length >= len("},
 )
-class PositionalEncoding(nn.Module):
-    def __init__(self, d_model, max_length=5000, dropout=0.0):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.register_buffer("pe", sinusoidal_encoding(max_length, d_model), persistent=False)
-
-    def forward(self, x):
-        if x.shape[-2] >= len(self.pe):
-            raise ValueError("too long")
-        return self.dropout(x + self.pe[: x.shape[-2]])
-
-
-@misconception(
+wrong_edit(
     "PositionalEncoding",
     "scales-again",
     "You multiply by the square root of d_model here. TokenEmbedding does that already; this layer only adds.",
+    {"self.dropout(x + ": "self.dropout(x * math.sqrt(x.shape[-1]) + "},
 )
-class PositionalEncoding(nn.Module):
-    def __init__(self, d_model, max_length=5000, dropout=0.0):
-        super().__init__()
-        self.d_model = d_model
-        self.dropout = nn.Dropout(dropout)
-        self.register_buffer("pe", sinusoidal_encoding(max_length, d_model), persistent=False)
-
-    def forward(self, x):
-        if x.shape[-2] > len(self.pe):
-            raise ValueError("too long")
-        return self.dropout(x * math.sqrt(self.d_model) + self.pe[: x.shape[-2]])

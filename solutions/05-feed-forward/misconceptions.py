@@ -1,9 +1,8 @@
 """Wrong answers as people write them. Each must lose the points of its exercise, and of no other."""
 
 import torch
-from torch import nn
 
-from autograder.misconceptions import misconception
+from autograder.misconceptions import misconception, wrong_edit
 
 
 @misconception(
@@ -25,9 +24,7 @@ def ffn_one_token(x, w_1, b_1, w_2, b_2):
 
 
 @misconception(
-    "ffn_one_token",
-    "one-token-without-second-bias",
-    "The second bias, b_2, is missing. Add it to the output.",
+    "ffn_one_token", "one-token-without-second-bias", "The second bias, b_2, is missing. Add it to the output."
 )
 def ffn_one_token(x, w_1, b_1, w_2, b_2):
     return torch.relu(x @ w_1 + b_1) @ w_2
@@ -43,9 +40,7 @@ def ffn_one_token(x, w_1, b_1, w_2, b_2):
 
 
 @misconception(
-    "ffn_one_token",
-    "one-token-absolute",
-    "You take the absolute value. A ReLU replaces a negative number by 0.",
+    "ffn_one_token", "one-token-absolute", "You take the absolute value. A ReLU replaces a negative number by 0."
 )
 def ffn_one_token(x, w_1, b_1, w_2, b_2):
     return (x @ w_1 + b_1).abs() @ w_2 + b_2
@@ -62,148 +57,67 @@ def ffn_one_token(x, w_1, b_1, w_2, b_2):
     return b_2
 
 
-@misconception(
+wrong_edit(
     "FeedForward",
     "ff-no-relu",
     "The ReLU is missing. Two linear maps in a row are one linear map, so the inner layer gains nothing.",
+    {"torch.relu(self.linear_1(x))": "self.linear_1(x)"},
 )
-class FeedForward(nn.Module):
-    def __init__(self, d_model, d_ff, dropout=0.0):
-        super().__init__()
-        self.linear_1 = nn.Linear(d_model, d_ff)
-        self.linear_2 = nn.Linear(d_ff, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x):
-        return self.linear_2(self.dropout(self.linear_1(x)))
-
-
-@misconception(
+wrong_edit(
     "FeedForward",
     "ff-relu-twice",
     "The output goes through a ReLU as well. It stands between the two maps only.",
+    {"(self.linear_1(x))))": "(self.linear_1(x)))).relu()"},
 )
-class FeedForward(nn.Module):
-    def __init__(self, d_model, d_ff, dropout=0.0):
-        super().__init__()
-        self.linear_1 = nn.Linear(d_model, d_ff)
-        self.linear_2 = nn.Linear(d_ff, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x):
-        return torch.relu(self.linear_2(self.dropout(torch.relu(self.linear_1(x)))))
-
-
-@misconception(
+wrong_edit(
     "FeedForward",
     "ff-gelu",
     "This is GELU, as in newer models. The formula here has ReLU, max(0, x).",
+    {"torch.relu(": "nn.functional.gelu("},
 )
-class FeedForward(nn.Module):
-    def __init__(self, d_model, d_ff, dropout=0.0):
-        super().__init__()
-        self.linear_1 = nn.Linear(d_model, d_ff)
-        self.linear_2 = nn.Linear(d_ff, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x):
-        return self.linear_2(self.dropout(nn.functional.gelu(self.linear_1(x))))
-
-
-@misconception(
+wrong_edit(
     "FeedForward",
     "ff-dropout-on-output",
     "Dropout acts on the output of the second map. Here it acts on the inner numbers, after the ReLU.",
+    {"self.linear_2(self.dropout(": "self.dropout(self.linear_2("},
 )
-class FeedForward(nn.Module):
-    def __init__(self, d_model, d_ff, dropout=0.0):
-        super().__init__()
-        self.linear_1 = nn.Linear(d_model, d_ff)
-        self.linear_2 = nn.Linear(d_ff, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x):
-        return self.dropout(self.linear_2(torch.relu(self.linear_1(x))))
-
-
-@misconception(
+wrong_edit(
     "FeedForward",
     "ff-dropout-on-input",
     "Dropout acts on the input. Here it acts on the inner numbers, after the ReLU.",
+    {"self.dropout(torch.relu(self.linear_1(x)))": "torch.relu(self.linear_1(self.dropout(x)))"},
 )
-class FeedForward(nn.Module):
-    def __init__(self, d_model, d_ff, dropout=0.0):
-        super().__init__()
-        self.linear_1 = nn.Linear(d_model, d_ff)
-        self.linear_2 = nn.Linear(d_ff, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x):
-        return self.linear_2(torch.relu(self.linear_1(self.dropout(x))))
-
-
-@misconception(
+wrong_edit(
     "FeedForward",
     "ff-dropout-always",
     "F.dropout drops also after eval(), unless it is told self.training. Use nn.Dropout.",
+    {
+        "self.dropout(torch.relu(self.linear_1(x)))": (
+            "nn.functional.dropout(torch.relu(self.linear_1(x)), self.dropout.p)"
+        )
+    },
 )
-class FeedForward(nn.Module):
-    def __init__(self, d_model, d_ff, dropout=0.0):
-        super().__init__()
-        self.linear_1 = nn.Linear(d_model, d_ff)
-        self.linear_2 = nn.Linear(d_ff, d_model)
-        self.p = dropout
-
-    def forward(self, x):
-        return self.linear_2(nn.functional.dropout(torch.relu(self.linear_1(x)), self.p))
-
-
-@misconception(
+wrong_edit(
     "FeedForward",
     "ff-dropout-forgotten",
     "The argument dropout is not used. Apply nn.Dropout(dropout) after the ReLU.",
+    {"self.dropout(torch.relu(self.linear_1(x)))": "torch.relu(self.linear_1(x))"},
 )
-class FeedForward(nn.Module):
-    def __init__(self, d_model, d_ff, dropout=0.0):
-        super().__init__()
-        self.linear_1 = nn.Linear(d_model, d_ff)
-        self.linear_2 = nn.Linear(d_ff, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x):
-        return self.linear_2(torch.relu(self.linear_1(x)))
-
-
-@misconception(
+wrong_edit(
     "FeedForward",
     "ff-residual-inside",
     "You add x to the result. The FFN alone has no residual connection: AddAndNorm adds it.",
+    {"return self.linear_2": "return x + self.linear_2"},
 )
-class FeedForward(nn.Module):
-    def __init__(self, d_model, d_ff, dropout=0.0):
-        super().__init__()
-        self.linear_1 = nn.Linear(d_model, d_ff)
-        self.linear_2 = nn.Linear(d_ff, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x):
-        return x + self.linear_2(self.dropout(torch.relu(self.linear_1(x))))
-
-
-@misconception(
+wrong_edit(
     "FeedForward",
     "ff-no-bias",
     "Both maps have a bias. Leave bias=False away.",
+    {
+        "self.linear_1 = nn.Linear(d_model, d_ff)": "self.linear_1 = nn.Linear(d_model, d_ff, bias=False)",
+        "self.linear_2 = nn.Linear(d_ff, d_model)": "self.linear_2 = nn.Linear(d_ff, d_model, bias=False)",
+    },
 )
-class FeedForward(nn.Module):
-    def __init__(self, d_model, d_ff, dropout=0.0):
-        super().__init__()
-        self.linear_1 = nn.Linear(d_model, d_ff, bias=False)
-        self.linear_2 = nn.Linear(d_ff, d_model, bias=False)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x):
-        return self.linear_2(self.dropout(torch.relu(self.linear_1(x))))
 
 
 @misconception(
@@ -243,46 +157,34 @@ def layer_parameters(d_model, d_ff):
     return 4 * (d_model * d_model + d_model), 2 * (d_model * d_ff + d_ff)
 
 
-@misconception(
+wrong_edit(
     "path_gradients",
     "around-the-whole",
     "This is one connection around the whole stack. There is one around each layer: every factor becomes 1 + s.",
+    {"(1 + slopes).prod()": "1 + slopes.prod()"},
 )
-def path_gradients(slopes):
-    return slopes.prod(), 1 + slopes.prod()
-
-
-@misconception(
+wrong_edit(
     "path_gradients",
     "first-slope-only",
     "You take the first slope for all layers. Each layer has its own: use prod().",
+    {"slopes.prod(), (1 + slopes).prod()": "slopes[0] ** len(slopes), (1 + slopes[0]) ** len(slopes)"},
 )
-def path_gradients(slopes):
-    return slopes[0] ** len(slopes), (1 + slopes[0]) ** len(slopes)
-
-
-@misconception(
+wrong_edit(
     "path_gradients",
     "sum-of-slopes",
     "Derivatives of layers that follow one another are multiplied, not added.",
+    {"slopes.prod(), (1 + slopes).prod()": "slopes.sum(), 1 + slopes.sum()"},
 )
-def path_gradients(slopes):
-    return slopes.sum(), 1 + slopes.sum()
-
-
-@misconception(
+wrong_edit(
     "path_gradients",
     "logarithms",
     "The logarithm of a negative slope is nan. Multiply directly, with prod().",
+    {"slopes.prod(), (1 + slopes).prod()": "slopes.log().sum().exp(), (1 + slopes).log().sum().exp()"},
 )
-def path_gradients(slopes):
-    return slopes.log().sum().exp(), (1 + slopes).log().sum().exp()
 
 
 @misconception(
-    "normalise",
-    "one-vector-unbiased",
-    "torch.var divides by d - 1. Layer norm divides by d: use var(correction=0).",
+    "normalise", "one-vector-unbiased", "torch.var divides by d - 1. Layer norm divides by d: use var(correction=0)."
 )
 def normalise(x, eps=1e-5):
     return (x - x.mean()) / torch.sqrt(torch.nan_to_num(x.var()) + eps)
@@ -307,19 +209,13 @@ def normalise(x, eps=1e-5):
 
 
 @misconception(
-    "normalise",
-    "one-vector-fixed-eps",
-    "The argument eps is not used. Add it to the variance, whatever it is.",
+    "normalise", "one-vector-fixed-eps", "The argument eps is not used. Add it to the variance, whatever it is."
 )
 def normalise(x, eps=1e-5):
     return (x - x.mean()) / torch.sqrt(x.var(correction=0) + 1e-5)
 
 
-@misconception(
-    "normalise",
-    "one-vector-by-variance",
-    "You divide by the variance. Divide by its root.",
-)
+@misconception("normalise", "one-vector-by-variance", "You divide by the variance. Divide by its root.")
 def normalise(x, eps=1e-5):
     return (x - x.mean()) / (x.var(correction=0) + eps)
 
@@ -343,465 +239,205 @@ def normalise(x, eps=1e-5):
     return (x - x.min()) / (x.max() - x.min() + eps)
 
 
-@misconception(
+wrong_edit(
     "LayerNorm",
     "unbiased",
     "The variance is divided by d - 1 here. Use var(correction=0), or the mean of the squared deviations.",
+    {"centred.square().mean(dim=-1, keepdim=True)": "x.var(dim=-1, keepdim=True)"},
 )
-class LayerNorm(nn.Module):
-    def __init__(self, d_model, eps=1e-5):
-        super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.ones(d_model))
-        self.bias = nn.Parameter(torch.zeros(d_model))
-
-    def forward(self, x):
-        variance = x.var(dim=-1, keepdim=True)
-        return (x - x.mean(dim=-1, keepdim=True)) / torch.sqrt(variance + self.eps) * self.weight + self.bias
-
-
-@misconception(
+wrong_edit(
     "LayerNorm",
     "eps-outside",
     "eps is added to the standard deviation. Add it to the variance, under the root.",
+    {"torch.sqrt(variance + self.eps)": "(torch.sqrt(variance) + self.eps)"},
 )
-class LayerNorm(nn.Module):
-    def __init__(self, d_model, eps=1e-5):
-        super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.ones(d_model))
-        self.bias = nn.Parameter(torch.zeros(d_model))
-
-    def forward(self, x):
-        std = x.std(dim=-1, keepdim=True, correction=0)
-        return (x - x.mean(dim=-1, keepdim=True)) / (std + self.eps) * self.weight + self.bias
-
-
-@misconception(
+wrong_edit(
     "LayerNorm",
     "annotated",
     "The standard deviation is divided by d - 1, and eps stands outside the root, as in a well-known "
     "tutorial. PyTorch and this course divide by d and add eps under the root.",
+    {
+        "centred.square().mean(dim=-1, keepdim=True)": "x.var(dim=-1, keepdim=True)",
+        "torch.sqrt(variance + self.eps)": "(torch.sqrt(variance) + self.eps)",
+    },
 )
-class LayerNorm(nn.Module):
-    def __init__(self, d_model, eps=1e-5):
-        super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.ones(d_model))
-        self.bias = nn.Parameter(torch.zeros(d_model))
-
-    def forward(self, x):
-        std = x.std(dim=-1, keepdim=True)
-        return self.weight * (x - x.mean(dim=-1, keepdim=True)) / (std + self.eps) + self.bias
-
-
-@misconception(
+wrong_edit(
     "LayerNorm",
     "axis-one",
     "dim=1 is the axis of features only for a matrix. Count from the end: dim=-1.",
+    {"x.mean(dim=-1": "x.mean(dim=1", "centred.square().mean(dim=-1": "centred.square().mean(dim=1"},
 )
-class LayerNorm(nn.Module):
-    def __init__(self, d_model, eps=1e-5):
-        super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.ones(d_model))
-        self.bias = nn.Parameter(torch.zeros(d_model))
-
-    def forward(self, x):
-        centred = x - x.mean(dim=1, keepdim=True)
-        variance = centred.square().mean(dim=1, keepdim=True)
-        return centred / torch.sqrt(variance + self.eps) * self.weight + self.bias
-
-
-@misconception(
+wrong_edit(
     "LayerNorm",
     "batch-statistics",
     "Mean and variance run over the tokens, as in batch norm. They run over the features of one token: dim=-1.",
+    {"x.mean(dim=-1": "x.mean(dim=0", "centred.square().mean(dim=-1": "centred.square().mean(dim=0"},
 )
-class LayerNorm(nn.Module):
-    def __init__(self, d_model, eps=1e-5):
-        super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.ones(d_model))
-        self.bias = nn.Parameter(torch.zeros(d_model))
-
-    def forward(self, x):
-        centred = x - x.mean(dim=0, keepdim=True)
-        variance = centred.square().mean(dim=0, keepdim=True)
-        return centred / torch.sqrt(variance + self.eps) * self.weight + self.bias
-
-
-@misconception(
+wrong_edit(
     "LayerNorm",
     "whole-sentence",
     "Mean and variance run over all tokens of the sentence. Each token has its own: use dim=-1 only.",
+    {
+        "centred = x - x.mean(dim=-1": (
+            "dims = tuple(range(max(x.dim() - 2, 0), x.dim()))\ncentred = x - x.mean(dim=dims"
+        ),
+        "centred.square().mean(dim=-1": "centred.square().mean(dim=dims",
+    },
 )
-class LayerNorm(nn.Module):
-    def __init__(self, d_model, eps=1e-5):
-        super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.ones(d_model))
-        self.bias = nn.Parameter(torch.zeros(d_model))
-
-    def forward(self, x):
-        dims = tuple(range(max(x.dim() - 2, 0), x.dim()))
-        centred = x - x.mean(dim=dims, keepdim=True)
-        variance = centred.square().mean(dim=dims, keepdim=True)
-        return centred / torch.sqrt(variance + self.eps) * self.weight + self.bias
-
-
-@misconception(
+wrong_edit(
     "LayerNorm",
     "fixed-eps",
     "The argument eps is not used. Store it in __init__ and add it to the variance.",
+    {"variance + self.eps": "variance + 1e-5"},
 )
-class LayerNorm(nn.Module):
-    def __init__(self, d_model, eps=1e-5):
-        super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.ones(d_model))
-        self.bias = nn.Parameter(torch.zeros(d_model))
-
-    def forward(self, x):
-        centred = x - x.mean(dim=-1, keepdim=True)
-        variance = centred.square().mean(dim=-1, keepdim=True)
-        return centred / torch.sqrt(variance + 1e-5) * self.weight + self.bias
-
-
-@misconception(
+wrong_edit(
     "LayerNorm",
     "no-mean",
     "The mean is not subtracted. That is RMSNorm; layer norm subtracts the mean first.",
+    {"x - x.mean(dim=-1, keepdim=True)": "x"},
 )
-class LayerNorm(nn.Module):
-    def __init__(self, d_model, eps=1e-5):
-        super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.ones(d_model))
-        self.bias = nn.Parameter(torch.zeros(d_model))
-
-    def forward(self, x):
-        return x / torch.sqrt(x.square().mean(dim=-1, keepdim=True) + self.eps) * self.weight + self.bias
-
-
-@misconception(
+wrong_edit(
     "LayerNorm",
     "no-gain",
     "Gain and shift are made but not used. Multiply by self.weight and add self.bias at the end.",
+    {" * self.weight + self.bias": ""},
 )
-class LayerNorm(nn.Module):
-    def __init__(self, d_model, eps=1e-5):
-        super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.ones(d_model))
-        self.bias = nn.Parameter(torch.zeros(d_model))
-
-    def forward(self, x):
-        centred = x - x.mean(dim=-1, keepdim=True)
-        variance = centred.square().mean(dim=-1, keepdim=True)
-        return centred / torch.sqrt(variance + self.eps)
-
-
-@misconception(
+wrong_edit(
     "LayerNorm",
     "plain-tensors",
     "Gain and shift are plain tensors, so no optimiser can find them. Wrap them in nn.Parameter.",
+    {
+        "nn.Parameter(torch.ones(d_model))": "torch.ones(d_model)",
+        "nn.Parameter(torch.zeros(d_model))": "torch.zeros(d_model)",
+    },
 )
-class LayerNorm(nn.Module):
-    def __init__(self, d_model, eps=1e-5):
-        super().__init__()
-        self.eps = eps
-        self.weight = torch.ones(d_model)
-        self.bias = torch.zeros(d_model)
-
-    def forward(self, x):
-        centred = x - x.mean(dim=-1, keepdim=True)
-        variance = centred.square().mean(dim=-1, keepdim=True)
-        return centred / torch.sqrt(variance + self.eps) * self.weight + self.bias
-
-
-@misconception(
+wrong_edit(
     "LayerNorm",
     "norm-by-variance",
     "You divide by the variance. Divide by its root.",
+    {"torch.sqrt(variance + self.eps)": "(variance + self.eps)"},
 )
-class LayerNorm(nn.Module):
-    def __init__(self, d_model, eps=1e-5):
-        super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.ones(d_model))
-        self.bias = nn.Parameter(torch.zeros(d_model))
-
-    def forward(self, x):
-        centred = x - x.mean(dim=-1, keepdim=True)
-        variance = centred.square().mean(dim=-1, keepdim=True)
-        return centred / (variance + self.eps) * self.weight + self.bias
-
-
-@misconception(
+wrong_edit(
     "LayerNorm",
     "norm-in-place",
     "x -= … changes the input of the layer, which the residual path still needs. Make a new tensor.",
+    {"centred = x - x.mean(dim=-1, keepdim=True)": "x -= x.mean(dim=-1, keepdim=True)\ncentred = x"},
 )
-class LayerNorm(nn.Module):
-    def __init__(self, d_model, eps=1e-5):
-        super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.ones(d_model))
-        self.bias = nn.Parameter(torch.zeros(d_model))
-
-    def forward(self, x):
-        x -= x.mean(dim=-1, keepdim=True)
-        variance = x.square().mean(dim=-1, keepdim=True)
-        return x / torch.sqrt(variance + self.eps) * self.weight + self.bias
-
-
-@misconception(
+wrong_edit(
     "LayerNorm",
     "detached-statistics",
     "Mean and variance are cut off from the gradient. They depend on the input: leave detach() away.",
+    {
+        "x - x.mean(dim=-1, keepdim=True)": "x - x.mean(dim=-1, keepdim=True).detach()",
+        "centred.square().mean(dim=-1, keepdim=True)": "centred.square().mean(dim=-1, keepdim=True).detach()",
+    },
 )
-class LayerNorm(nn.Module):
-    def __init__(self, d_model, eps=1e-5):
-        super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.ones(d_model))
-        self.bias = nn.Parameter(torch.zeros(d_model))
 
-    def forward(self, x):
-        mean = x.mean(dim=-1, keepdim=True).detach()
-        variance = x.var(dim=-1, keepdim=True, correction=0).detach()
-        return (x - mean) / torch.sqrt(variance + self.eps) * self.weight + self.bias
-
-
-@misconception(
+wrong_edit(
     "three_means",
     "one-mean-for-all",
     "This is one mean of all numbers. Batch norm has a mean for each feature: average over batch and sequence only.",
+    {"x.mean(dim=(0, 1))": "x.mean().expand(x.shape[2])"},
 )
-def three_means(x):
-    return x.mean(dim=2), x.mean().expand(x.shape[2]), x.mean(dim=1)
-
-
-@misconception(
+wrong_edit(
     "three_means",
     "whole-sentence-mean",
     "You average over the sentence for layer norm. Its unit is the token: average over the features only.",
+    {"x.mean(dim=2)": "x.mean(dim=(1, 2))"},
 )
-def three_means(x):
-    return x.mean(dim=(1, 2)), x.mean(dim=(0, 1)), x.mean(dim=1)
-
-
-@misconception(
+wrong_edit(
     "three_means",
     "batch-axis-only",
     "For batch norm you average over the batch only. It averages over batch and sequence.",
+    {"x.mean(dim=(0, 1))": "x.mean(dim=0)"},
 )
-def three_means(x):
-    return x.mean(dim=2), x.mean(dim=0), x.mean(dim=1)
-
-
-@misconception(
+wrong_edit(
     "three_means",
     "exchanged",
     "Batch norm and instance norm are exchanged. Instance norm keeps the batch axis.",
+    {"x.mean(dim=2), x.mean(dim=(0, 1)), x.mean(dim=1)": "x.mean(dim=2), x.mean(dim=1), x.mean(dim=(0, 1))"},
 )
-def three_means(x):
-    return x.mean(dim=2), x.mean(dim=1), x.mean(dim=(0, 1))
 
-
-@misconception(
+wrong_edit(
     "AddAndNorm",
     "no-residual",
     "x is not added. Without it there is no path around the sub-layer: norm(x + sublayer(x)).",
+    {
+        "return x + self.dropout(sublayer(self.norm(x)))": "return self.dropout(sublayer(self.norm(x)))",
+        "self.norm(x + self.dropout(sublayer(x)))": "self.norm(self.dropout(sublayer(x)))",
+    },
 )
-class AddAndNorm(nn.Module):
-    def __init__(self, d_model, dropout=0.0, pre_norm=False):
-        super().__init__()
-        self.norm = LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
-        self.pre_norm = pre_norm
-
-    def forward(self, x, sublayer):
-        if self.pre_norm:
-            return self.dropout(sublayer(self.norm(x)))
-        return self.norm(self.dropout(sublayer(x)))
-
-
-@misconception(
+wrong_edit(
     "AddAndNorm",
     "norm-before-sum",
     "Only the sub-layer's output is normalised. In post-norm the sum is: norm(x + sublayer(x)).",
+    {"self.norm(x + self.dropout(sublayer(x)))": "x + self.norm(self.dropout(sublayer(x)))"},
 )
-class AddAndNorm(nn.Module):
-    def __init__(self, d_model, dropout=0.0, pre_norm=False):
-        super().__init__()
-        self.norm = LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
-        self.pre_norm = pre_norm
-
-    def forward(self, x, sublayer):
-        if self.pre_norm:
-            return x + self.dropout(sublayer(self.norm(x)))
-        return x + self.norm(self.dropout(sublayer(x)))
-
-
-@misconception(
+wrong_edit(
     "AddAndNorm",
     "pre-norm-ignored",
     "The argument pre_norm is not used. If it is true, the norm stands before the sub-layer.",
+    {"if self.pre_norm:": "if False:"},
 )
-class AddAndNorm(nn.Module):
-    def __init__(self, d_model, dropout=0.0, pre_norm=False):
-        super().__init__()
-        self.norm = LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
-        self.pre_norm = pre_norm
-
-    def forward(self, x, sublayer):
-        return self.norm(x + self.dropout(sublayer(x)))
-
-
-@misconception(
+wrong_edit(
     "AddAndNorm",
     "always-pre-norm",
     "This is always pre-norm. Without an argument the order is that of the paper: norm(x + sublayer(x)).",
+    {"if self.pre_norm:": "if True:"},
 )
-class AddAndNorm(nn.Module):
-    def __init__(self, d_model, dropout=0.0, pre_norm=False):
-        super().__init__()
-        self.norm = LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
-        self.pre_norm = pre_norm
-
-    def forward(self, x, sublayer):
-        return x + self.dropout(sublayer(self.norm(x)))
-
-
-@misconception(
+wrong_edit(
     "AddAndNorm",
     "pre-norm-adds-normed",
     "In pre-norm you add the normalised x. The residual path carries x itself.",
+    {"return x + self.dropout(sublayer(self.norm(x)))": "x = self.norm(x)\nreturn x + self.dropout(sublayer(x))"},
 )
-class AddAndNorm(nn.Module):
-    def __init__(self, d_model, dropout=0.0, pre_norm=False):
-        super().__init__()
-        self.norm = LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
-        self.pre_norm = pre_norm
-
-    def forward(self, x, sublayer):
-        if self.pre_norm:
-            x = self.norm(x)
-            return x + self.dropout(sublayer(x))
-        return self.norm(x + self.dropout(sublayer(x)))
-
-
-@misconception(
+wrong_edit(
     "AddAndNorm",
     "dropout-on-sum",
     "Dropout acts on the sum, so it drops numbers of the residual path too. Apply it to sublayer(x) only.",
+    {
+        "x + self.dropout(sublayer(self.norm(x)))": "self.dropout(x + sublayer(self.norm(x)))",
+        "self.norm(x + self.dropout(sublayer(x)))": "self.norm(self.dropout(x + sublayer(x)))",
+    },
 )
-class AddAndNorm(nn.Module):
-    def __init__(self, d_model, dropout=0.0, pre_norm=False):
-        super().__init__()
-        self.norm = LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
-        self.pre_norm = pre_norm
-
-    def forward(self, x, sublayer):
-        if self.pre_norm:
-            return self.dropout(x + sublayer(self.norm(x)))
-        return self.norm(self.dropout(x + sublayer(x)))
-
-
-@misconception(
+wrong_edit(
     "AddAndNorm",
     "dropout-after-norm",
     "Dropout acts on the result of the norm. Apply it to sublayer(x), before the sum.",
+    {"self.norm(x + self.dropout(sublayer(x)))": "self.dropout(self.norm(x + sublayer(x)))"},
 )
-class AddAndNorm(nn.Module):
-    def __init__(self, d_model, dropout=0.0, pre_norm=False):
-        super().__init__()
-        self.norm = LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
-        self.pre_norm = pre_norm
-
-    def forward(self, x, sublayer):
-        if self.pre_norm:
-            return x + self.dropout(sublayer(self.norm(x)))
-        return self.dropout(self.norm(x + sublayer(x)))
-
-
-@misconception(
+wrong_edit(
     "AddAndNorm",
     "dropout-missing",
     "The argument dropout is not used. Apply nn.Dropout(dropout) to the output of the sub-layer.",
+    {
+        "x + self.dropout(sublayer(self.norm(x)))": "x + sublayer(self.norm(x))",
+        "self.norm(x + self.dropout(sublayer(x)))": "self.norm(x + sublayer(x))",
+    },
 )
-class AddAndNorm(nn.Module):
-    def __init__(self, d_model, dropout=0.0, pre_norm=False):
-        super().__init__()
-        self.norm = LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
-        self.pre_norm = pre_norm
-
-    def forward(self, x, sublayer):
-        if self.pre_norm:
-            return x + sublayer(self.norm(x))
-        return self.norm(x + sublayer(x))
-
-
-@misconception(
+wrong_edit(
     "AddAndNorm",
     "sum-in-place",
     "x += … changes the input, which somebody else may still need. Write x + ….",
+    {
+        "return x + self.dropout(sublayer(self.norm(x)))": "x += self.dropout(sublayer(self.norm(x)))\nreturn x",
+        "return self.norm(x + self.dropout(sublayer(x)))": "x += self.dropout(sublayer(x))\nreturn self.norm(x)",
+    },
 )
-class AddAndNorm(nn.Module):
-    def __init__(self, d_model, dropout=0.0, pre_norm=False):
-        super().__init__()
-        self.norm = LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
-        self.pre_norm = pre_norm
-
-    def forward(self, x, sublayer):
-        if self.pre_norm:
-            x += self.dropout(sublayer(self.norm(x)))
-            return x
-        x += self.dropout(sublayer(x))
-        return self.norm(x)
-
-
-@misconception(
+wrong_edit(
     "AddAndNorm",
     "norm-twice",
     "In pre-norm you normalise the sum as well. There is one norm, before the sub-layer.",
+    {"x + self.dropout(sublayer(self.norm(x)))": "self.norm(x + self.dropout(sublayer(self.norm(x))))"},
 )
-class AddAndNorm(nn.Module):
-    def __init__(self, d_model, dropout=0.0, pre_norm=False):
-        super().__init__()
-        self.norm = LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
-        self.pre_norm = pre_norm
-
-    def forward(self, x, sublayer):
-        if self.pre_norm:
-            return self.norm(x + self.dropout(sublayer(self.norm(x))))
-        return self.norm(x + self.dropout(sublayer(x)))
-
-
-@misconception(
+wrong_edit(
     "AddAndNorm",
     "norm-in-forward",
     "The norm is made anew at each call, so its gain and shift are never trained. Make it in __init__.",
+    {
+        "self.norm = LayerNorm(d_model)": "pass",
+        "if self.pre_norm:": ("norm = LayerNorm(x.shape[-1]).to(x.dtype)\nif self.pre_norm:"),
+        "x + self.dropout(sublayer(self.norm(x)))": "x + self.dropout(sublayer(norm(x)))",
+        "self.norm(x + self.dropout(sublayer(x)))": "norm(x + self.dropout(sublayer(x)))",
+    },
 )
-class AddAndNorm(nn.Module):
-    def __init__(self, d_model, dropout=0.0, pre_norm=False):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.pre_norm = pre_norm
-
-    def forward(self, x, sublayer):
-        norm = LayerNorm(x.shape[-1]).to(x.dtype)
-        if self.pre_norm:
-            return x + self.dropout(sublayer(norm(x)))
-        return norm(x + self.dropout(sublayer(x)))

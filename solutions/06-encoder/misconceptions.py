@@ -1,94 +1,52 @@
 """Wrong answers as people write them. Each must lose the points of its exercise, and of no other."""
 
-import torch
-from torch import nn
+from autograder.misconceptions import misconception, wrong_edit
 
-from autograder.misconceptions import misconception
-from mytransformer.attention import MultiHeadAttention
-from mytransformer.embedding import PositionalEncoding, TokenEmbedding
-from mytransformer.layers import AddAndNorm, FeedForward, LayerNorm
-
-
-@misconception("layer_shapes", "float-d-k", "The operator / gives a float. A size is an integer: divide with //.")
-def layer_shapes(batch, n, d_model, num_heads, d_ff):
-    return {
-        "queries": (batch, num_heads, n, d_model / num_heads),
-        "weights": (batch, num_heads, n, n),
-        "merged": (batch, n, d_model),
-        "hidden": (batch, n, d_ff),
-        "output": (batch, n, d_model),
-    }
-
-
-@misconception(
+wrong_edit(
+    "layer_shapes",
+    "float-d-k",
+    "The operator / gives a float. A size is an integer: divide with //.",
+    {"d_model // num_heads": "d_model / num_heads"},
+)
+wrong_edit(
     "layer_shapes",
     "heads-keep-d-model",
     "Each head has d_k = d_model / num_heads features here, not d_model. The heads divide the features.",
+    {"d_model // num_heads": "d_model", '"merged": (batch, n, d_model)': '"merged": (batch, n, num_heads * d_model)'},
 )
-def layer_shapes(batch, n, d_model, num_heads, d_ff):
-    return {
-        "queries": (batch, num_heads, n, d_model),
-        "weights": (batch, num_heads, n, n),
-        "merged": (batch, n, num_heads * d_model),
-        "hidden": (batch, n, d_ff),
-        "output": (batch, n, d_model),
-    }
-
-
-@misconception(
-    "layer_shapes", "output-d-ff", "The feed-forward network goes to d_ff and back. The layer gives d_model features."
+wrong_edit(
+    "layer_shapes",
+    "output-d-ff",
+    "The feed-forward network goes to d_ff and back. The layer gives d_model features.",
+    {'"output": (batch, n, d_model)': '"output": (batch, n, d_ff)'},
 )
-def layer_shapes(batch, n, d_model, num_heads, d_ff):
-    return {
-        "queries": (batch, num_heads, n, d_model // num_heads),
-        "weights": (batch, num_heads, n, n),
-        "merged": (batch, n, d_model),
-        "hidden": (batch, n, d_ff),
-        "output": (batch, n, d_ff),
-    }
 
-
-@misconception(
+wrong_edit(
     "encoder_block",
     "residual-from-x",
     "The second residual connection starts after the first Add & Norm, not at the input x: add a, not x.",
+    {"return a + feed_forward(": "return x + feed_forward(", "norm_2(a + ": "norm_2(x + "},
 )
-def encoder_block(x, attention, feed_forward, norm_1, norm_2, pre_norm=False):
-    if pre_norm:
-        a = x + attention(norm_1(x))
-        return x + feed_forward(norm_2(a))
-    a = norm_1(x + attention(x))
-    return norm_2(x + feed_forward(a))
-
-
-@misconception(
+wrong_edit(
     "encoder_block",
     "norm-before-add",
     "You normalise the sub-layer's output and add x afterwards. Post-norm normalises the sum: "
     "norm_1(x + attention(x)).",
+    {
+        "a = norm_1(x + attention(x))": "a = x + norm_1(attention(x))",
+        "return norm_2(a + feed_forward(a))": "return a + norm_2(feed_forward(a))",
+    },
 )
-def encoder_block(x, attention, feed_forward, norm_1, norm_2, pre_norm=False):
-    if pre_norm:
-        a = x + attention(norm_1(x))
-        return a + feed_forward(norm_2(a))
-    a = x + norm_1(attention(x))
-    return a + norm_2(feed_forward(a))
-
-
-@misconception(
+wrong_edit(
     "encoder_block",
     "residual-of-normalised",
     "With pre-norm you add the normalised input. The residual connection carries the input as it was: "
     "x + attention(norm_1(x)).",
+    {
+        "a = x + attention(norm_1(x))": "y = norm_1(x)\na = y + attention(y)",
+        "return a + feed_forward(norm_2(a))": "b = norm_2(a)\nreturn b + feed_forward(b)",
+    },
 )
-def encoder_block(x, attention, feed_forward, norm_1, norm_2, pre_norm=False):
-    if pre_norm:
-        y = norm_1(x)
-        a = y + attention(y)
-        b = norm_2(a)
-        return b + feed_forward(b)
-    a = norm_1(x + attention(x))
-    return norm_2(a + feed_forward(a))
 
 
 @misconception(
@@ -104,160 +62,55 @@ def encoder_block(x, attention, feed_forward, norm_1, norm_2, pre_norm=False):
     return norm_2(a + feed_forward(a))
 
 
-@misconception(
-    "EncoderLayer", "mask-forgotten", "The mask never reaches attention. Hand it on: self.attention(y, y, y, mask)."
+wrong_edit(
+    "EncoderLayer",
+    "mask-forgotten",
+    "The mask never reaches attention. Hand it on: self.attention(y, y, y, mask).",
+    {"(y, y, y, mask)": "(y, y, y)"},
 )
-class EncoderLayer(nn.Module):
-    def __init__(self, d_model, num_heads, d_ff, dropout=0.0, pre_norm=False):
-        super().__init__()
-        self.attention = MultiHeadAttention(d_model, num_heads, dropout)
-        self.feed_forward = FeedForward(d_model, d_ff, dropout)
-        self.add_norm_1 = AddAndNorm(d_model, dropout, pre_norm)
-        self.add_norm_2 = AddAndNorm(d_model, dropout, pre_norm)
-
-    def forward(self, x, mask=None):
-        x = self.add_norm_1(x, lambda y: self.attention(y, y, y))
-        return self.add_norm_2(x, self.feed_forward)
-
-
-@misconception(
+wrong_edit(
     "EncoderLayer",
     "dropout-forgotten",
     "dropout does not reach the two AddAndNorm. In training they should drop parts of what is added.",
+    {"self.add_norm_1 = ": "dropout = 0.0\nself.add_norm_1 = "},
 )
-class EncoderLayer(nn.Module):
-    def __init__(self, d_model, num_heads, d_ff, dropout=0.0, pre_norm=False):
-        super().__init__()
-        self.attention = MultiHeadAttention(d_model, num_heads, dropout)
-        self.feed_forward = FeedForward(d_model, d_ff, dropout)
-        self.add_norm_1 = AddAndNorm(d_model, pre_norm=pre_norm)
-        self.add_norm_2 = AddAndNorm(d_model, pre_norm=pre_norm)
-
-    def forward(self, x, mask=None):
-        x = self.add_norm_1(x, lambda y: self.attention(y, y, y, mask))
-        return self.add_norm_2(x, self.feed_forward)
-
-
-@misconception(
+wrong_edit(
     "EncoderLayer",
     "closes-over-x",
     "Your sub-layer uses x and ignores its argument. With pre-norm the argument is the normalised input: use y.",
+    {"(y, y, y, mask)": "(x, x, x, mask)"},
 )
-class EncoderLayer(nn.Module):
-    def __init__(self, d_model, num_heads, d_ff, dropout=0.0, pre_norm=False):
-        super().__init__()
-        self.attention = MultiHeadAttention(d_model, num_heads, dropout)
-        self.feed_forward = FeedForward(d_model, d_ff, dropout)
-        self.add_norm_1 = AddAndNorm(d_model, dropout, pre_norm)
-        self.add_norm_2 = AddAndNorm(d_model, dropout, pre_norm)
-
-    def forward(self, x, mask=None):
-        x = self.add_norm_1(x, lambda y: self.attention(x, x, x, mask))
-        return self.add_norm_2(x, self.feed_forward)
-
-
-@misconception(
+wrong_edit(
     "EncoderLayer",
     "parallel-sublayers",
     "The feed-forward network gets the input of the layer. It should get what the first Add & Norm gives.",
+    {"x = self.add_norm_1(": "a = self.add_norm_1(", "(x, self.feed_forward)": "(a, lambda y: self.feed_forward(x))"},
 )
-class EncoderLayer(nn.Module):
-    def __init__(self, d_model, num_heads, d_ff, dropout=0.0, pre_norm=False):
-        super().__init__()
-        self.attention = MultiHeadAttention(d_model, num_heads, dropout)
-        self.feed_forward = FeedForward(d_model, d_ff, dropout)
-        self.add_norm_1 = AddAndNorm(d_model, dropout, pre_norm)
-        self.add_norm_2 = AddAndNorm(d_model, dropout, pre_norm)
-
-    def forward(self, x, mask=None):
-        a = self.add_norm_1(x, lambda y: self.attention(y, y, y, mask))
-        return self.add_norm_2(a, lambda y: self.feed_forward(x))
-
-
-@misconception(
+wrong_edit(
     "EncoderLayer",
     "inverted-mask",
     "The mask was inverted. In this course True means may be seen, and MultiHeadAttention wants it so.",
+    {"(y, y, y, mask)": "(y, y, y, None if mask is None else ~mask)"},
 )
-class EncoderLayer(nn.Module):
-    def __init__(self, d_model, num_heads, d_ff, dropout=0.0, pre_norm=False):
-        super().__init__()
-        self.attention = MultiHeadAttention(d_model, num_heads, dropout)
-        self.feed_forward = FeedForward(d_model, d_ff, dropout)
-        self.add_norm_1 = AddAndNorm(d_model, dropout, pre_norm)
-        self.add_norm_2 = AddAndNorm(d_model, dropout, pre_norm)
 
-    def forward(self, x, mask=None):
-        hidden = None if mask is None else ~mask
-        x = self.add_norm_1(x, lambda y: self.attention(y, y, y, hidden))
-        return self.add_norm_2(x, self.feed_forward)
-
-
-@misconception(
+wrong_edit(
     "to_pytorch",
     "order-of-projections",
     "The order in in_proj_weight is queries, keys, values. Yours puts them in another order.",
+    {'"qkv"': '"qvk"'},
 )
-def to_pytorch(state):
-    result = {
-        f"self_attn.in_proj_{kind}": torch.cat([state[f"attention.w_{c}.{kind}"] for c in "qvk"])
-        for kind in ("weight", "bias")
-    }
-    for mine, theirs in [
-        ("attention.w_o", "self_attn.out_proj"),
-        ("feed_forward.linear_1", "linear1"),
-        ("feed_forward.linear_2", "linear2"),
-        ("add_norm_1.norm", "norm1"),
-        ("add_norm_2.norm", "norm2"),
-    ]:
-        for kind in ("weight", "bias"):
-            result[f"{theirs}.{kind}"] = state[f"{mine}.{kind}"]
-    return result
-
-
-@misconception(
+wrong_edit(
     "to_pytorch",
     "transposed-output",
     "The weight of out_proj was transposed. Both sides are nn.Linear, so nothing is transposed.",
+    {"return result": ('result["self_attn.out_proj.weight"] = result["self_attn.out_proj.weight"].T\nreturn result')},
 )
-def to_pytorch(state):
-    result = {
-        f"self_attn.in_proj_{kind}": torch.cat([state[f"attention.w_{c}.{kind}"] for c in "qkv"])
-        for kind in ("weight", "bias")
-    }
-    for mine, theirs in [
-        ("attention.w_o", "self_attn.out_proj"),
-        ("feed_forward.linear_1", "linear1"),
-        ("feed_forward.linear_2", "linear2"),
-        ("add_norm_1.norm", "norm1"),
-        ("add_norm_2.norm", "norm2"),
-    ]:
-        for kind in ("weight", "bias"):
-            result[f"{theirs}.{kind}"] = state[f"{mine}.{kind}"]
-    result["self_attn.out_proj.weight"] = result["self_attn.out_proj.weight"].T
-    return result
-
-
-@misconception(
+wrong_edit(
     "to_pytorch",
     "side-by-side",
     "The three matrices were put side by side. They belong on top of one another: 3 d_model rows.",
+    {'for c in "qkv"])': 'for c in "qkv"], dim=1 if kind == "weight" else 0)'},
 )
-def to_pytorch(state):
-    result = {
-        "self_attn.in_proj_weight": torch.cat([state[f"attention.w_{c}.weight"] for c in "qkv"], dim=1),
-        "self_attn.in_proj_bias": torch.cat([state[f"attention.w_{c}.bias"] for c in "qkv"]),
-    }
-    for mine, theirs in [
-        ("attention.w_o", "self_attn.out_proj"),
-        ("feed_forward.linear_1", "linear1"),
-        ("feed_forward.linear_2", "linear2"),
-        ("add_norm_1.norm", "norm1"),
-        ("add_norm_2.norm", "norm2"),
-    ]:
-        for kind in ("weight", "bias"):
-            result[f"{theirs}.{kind}"] = state[f"{mine}.{kind}"]
-    return result
 
 
 @misconception(
@@ -287,95 +140,39 @@ def encoder_parameters(num_layers, d_model, d_ff, pre_norm=False):
     return num_layers * layer + (2 * d_model if pre_norm else 0)
 
 
-@misconception(
+wrong_edit(
     "Encoder",
     "one-layer-shared",
     "All layers are the same object, so they share their weights. Make a new EncoderLayer for each.",
+    {
+        "EncoderLayer(d_model,": "[EncoderLayer(d_model,",
+        "pre_norm) for _ in range(num_layers)": "pre_norm)] * num_layers",
+    },
 )
-class Encoder(nn.Module):
-    def __init__(self, num_layers, d_model, num_heads, d_ff, dropout=0.0, pre_norm=False):
-        super().__init__()
-        self.layers = nn.ModuleList([EncoderLayer(d_model, num_heads, d_ff, dropout, pre_norm)] * num_layers)
-        self.norm = LayerNorm(d_model) if pre_norm else nn.Identity()
-
-    def forward(self, x, mask=None):
-        for layer in self.layers:
-            x = layer(x, mask)
-        return self.norm(x)
-
-
-@misconception(
+wrong_edit(
     "Encoder",
     "mask-in-first-layer",
     "Only the first layer gets the mask. In the others hidden tokens are seen: hand it to every layer.",
+    {"x = layer(x, mask)": "x = layer(x, mask)\nmask = None"},
 )
-class Encoder(nn.Module):
-    def __init__(self, num_layers, d_model, num_heads, d_ff, dropout=0.0, pre_norm=False):
-        super().__init__()
-        self.layers = nn.ModuleList(
-            EncoderLayer(d_model, num_heads, d_ff, dropout, pre_norm) for _ in range(num_layers)
-        )
-        self.norm = LayerNorm(d_model) if pre_norm else nn.Identity()
-
-    def forward(self, x, mask=None):
-        for number, layer in enumerate(self.layers):
-            x = layer(x, mask if number == 0 else None)
-        return self.norm(x)
-
-
-@misconception(
+wrong_edit(
     "Encoder",
     "stack-dropout-forgotten",
     "dropout is not handed on to the layers, so there is none in training.",
+    {"d_ff, dropout, pre_norm)": "d_ff, pre_norm=pre_norm)"},
 )
-class Encoder(nn.Module):
-    def __init__(self, num_layers, d_model, num_heads, d_ff, dropout=0.0, pre_norm=False):
-        super().__init__()
-        self.layers = nn.ModuleList(
-            EncoderLayer(d_model, num_heads, d_ff, pre_norm=pre_norm) for _ in range(num_layers)
-        )
-        self.norm = LayerNorm(d_model) if pre_norm else nn.Identity()
-
-    def forward(self, x, mask=None):
-        for layer in self.layers:
-            x = layer(x, mask)
-        return self.norm(x)
-
-
-@misconception(
+wrong_edit(
     "Encoder",
     "pre-norm-not-handed-on",
     "The layers are post-norm even if pre_norm is True: hand it on to each EncoderLayer.",
+    {"d_ff, dropout, pre_norm)": "d_ff, dropout)"},
 )
-class Encoder(nn.Module):
-    def __init__(self, num_layers, d_model, num_heads, d_ff, dropout=0.0, pre_norm=False):
-        super().__init__()
-        self.layers = nn.ModuleList(EncoderLayer(d_model, num_heads, d_ff, dropout) for _ in range(num_layers))
-        self.norm = LayerNorm(d_model) if pre_norm else nn.Identity()
-
-    def forward(self, x, mask=None):
-        for layer in self.layers:
-            x = layer(x, mask)
-        return self.norm(x)
-
-
-@misconception(
+wrong_edit(
     "Encoder",
     "every-layer-gets-x",
     "Each layer gets the input of the stack, so all but the last are wasted. Replace x in the loop.",
+    {"x = layer(x, mask)": "output = layer(x, mask)", "self.norm(x)": "self.norm(output)"},
 )
-class Encoder(nn.Module):
-    def __init__(self, num_layers, d_model, num_heads, d_ff, dropout=0.0, pre_norm=False):
-        super().__init__()
-        self.layers = nn.ModuleList(
-            EncoderLayer(d_model, num_heads, d_ff, dropout, pre_norm) for _ in range(num_layers)
-        )
-        self.norm = LayerNorm(d_model) if pre_norm else nn.Identity()
-
-    def forward(self, x, mask=None):
-        for layer in self.layers:
-            output = layer(x, mask)
-        return self.norm(output)
 
 
 @misconception(
@@ -404,72 +201,27 @@ def masked_mean(x, visible):
     return x.mean(dim=1)
 
 
-@misconception(
+wrong_edit(
     "TokenClassifier",
     "pad-is-zero",
     "The mask compares with 0, whatever pad_id is. Keep pad_id in __init__ and compare with it.",
+    {"tokens != self.pad_id": "tokens != 0"},
 )
-class TokenClassifier(nn.Module):
-    def __init__(self, vocab_size, num_classes, num_layers, d_model, num_heads, d_ff, dropout=0.0, pad_id=0):
-        super().__init__()
-        self.embedding = TokenEmbedding(vocab_size, d_model)
-        self.positions = PositionalEncoding(d_model, dropout=dropout)
-        self.encoder = Encoder(num_layers, d_model, num_heads, d_ff, dropout)
-        self.head = nn.Linear(d_model, num_classes)
-
-    def forward(self, tokens):
-        mask = (tokens != 0)[:, None, None, :]
-        return self.head(self.encoder(self.positions(self.embedding(tokens)), mask))
-
-
-@misconception(
-    "TokenClassifier", "padding-is-seen", "Padding is seen, because the encoder gets no mask. Make one from the tokens."
+wrong_edit(
+    "TokenClassifier",
+    "padding-is-seen",
+    "Padding is seen, because the encoder gets no mask. Make one from the tokens.",
+    {"self.positions(self.embedding(tokens)), mask)": "self.positions(self.embedding(tokens)))"},
 )
-class TokenClassifier(nn.Module):
-    def __init__(self, vocab_size, num_classes, num_layers, d_model, num_heads, d_ff, dropout=0.0, pad_id=0):
-        super().__init__()
-        self.embedding = TokenEmbedding(vocab_size, d_model)
-        self.positions = PositionalEncoding(d_model, dropout=dropout)
-        self.encoder = Encoder(num_layers, d_model, num_heads, d_ff, dropout)
-        self.head = nn.Linear(d_model, num_classes)
-
-    def forward(self, tokens):
-        return self.head(self.encoder(self.positions(self.embedding(tokens))))
-
-
-@misconception(
+wrong_edit(
     "TokenClassifier",
     "scaled-twice",
     "TokenEmbedding has multiplied by the square root of d_model already. Do it once only.",
+    {"self.embedding(tokens)": "self.embedding(tokens) * self.head.in_features**0.5"},
 )
-class TokenClassifier(nn.Module):
-    def __init__(self, vocab_size, num_classes, num_layers, d_model, num_heads, d_ff, dropout=0.0, pad_id=0):
-        super().__init__()
-        self.embedding = TokenEmbedding(vocab_size, d_model)
-        self.positions = PositionalEncoding(d_model, dropout=dropout)
-        self.encoder = Encoder(num_layers, d_model, num_heads, d_ff, dropout)
-        self.head = nn.Linear(d_model, num_classes)
-        self.pad_id, self.factor = pad_id, d_model**0.5
-
-    def forward(self, tokens):
-        mask = (tokens != self.pad_id)[:, None, None, :]
-        return self.head(self.encoder(self.positions(self.embedding(tokens) * self.factor), mask))
-
-
-@misconception(
+wrong_edit(
     "TokenClassifier",
     "positions-forgotten",
     "The positions are made and never added: call self.positions on the embedded tokens.",
+    {"self.positions(self.embedding(tokens))": "self.embedding(tokens)"},
 )
-class TokenClassifier(nn.Module):
-    def __init__(self, vocab_size, num_classes, num_layers, d_model, num_heads, d_ff, dropout=0.0, pad_id=0):
-        super().__init__()
-        self.embedding = TokenEmbedding(vocab_size, d_model)
-        self.positions = PositionalEncoding(d_model, dropout=dropout)
-        self.encoder = Encoder(num_layers, d_model, num_heads, d_ff, dropout)
-        self.head = nn.Linear(d_model, num_classes)
-        self.pad_id = pad_id
-
-    def forward(self, tokens):
-        mask = (tokens != self.pad_id)[:, None, None, :]
-        return self.head(self.encoder(self.embedding(tokens), mask))

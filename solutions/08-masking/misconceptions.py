@@ -4,9 +4,8 @@
 import math
 
 import torch
-from torch import nn
 
-from autograder.misconceptions import misconception
+from autograder.misconceptions import misconception, wrong_edit
 
 
 @misconception(
@@ -55,27 +54,24 @@ def leak(scores, mask, fill):
     return (weights * ~mask).sum(dim=-1) / (~mask).sum(dim=-1).clamp(min=1)
 
 
-@misconception(
+wrong_edit(
     "padding_mask",
     "true-is-padding",
     "Your mask is True for padding. In this course True means may be seen: compare with != instead of ==.",
+    {"tokens != pad_id": "tokens == pad_id"},
 )
-def padding_mask(tokens, pad_id):
-    return (tokens == pad_id)[:, None, None, :]
-
-
-@misconception(
-    "padding_mask", "pad-id-is-zero", "You compare with 0. The number of the padding token is the argument pad_id."
+wrong_edit(
+    "padding_mask",
+    "pad-id-is-zero",
+    "You compare with 0. The number of the padding token is the argument pad_id.",
+    {"tokens != pad_id": "tokens != 0"},
 )
-def padding_mask(tokens, pad_id):
-    return (tokens != 0)[:, None, None, :]
-
-
-@misconception(
-    "padding_mask", "greater-than-pad-id", "Tokens below pad_id are words, too. Compare with !=, not with >."
+wrong_edit(
+    "padding_mask",
+    "greater-than-pad-id",
+    "Tokens below pad_id are words, too. Compare with !=, not with >.",
+    {"tokens != pad_id": "tokens > pad_id"},
 )
-def padding_mask(tokens, pad_id):
-    return (tokens > pad_id)[:, None, None, :]
 
 
 @misconception(
@@ -87,13 +83,12 @@ def padding_mask(tokens, pad_id):
     return (tokens != pad_id)[:, None, :, None]
 
 
-@misconception(
+wrong_edit(
     "padding_mask",
     "up-to-the-first-padding",
     "You hide everything after the first padding token. Each token is a word or padding by itself.",
+    {"tokens != pad_id": "(tokens != pad_id).long().cumprod(dim=-1).bool()"},
 )
-def padding_mask(tokens, pad_id):
-    return (tokens != pad_id).long().cumprod(dim=-1).bool()[:, None, None, :]
 
 
 @misconception(
@@ -105,14 +100,13 @@ def causal_mask(length):
     return torch.ones(length, length, dtype=torch.bool).tril(diagonal=-1)
 
 
-@misconception(
+wrong_edit(
     "causal_mask",
     "upper-triangle",
     "Your mask shows the future and hides the past. Rows are queries, and row i sees the columns up "
     "to i: tril, not triu.",
+    {"torch.ones(length, length, dtype=torch.bool).tril": "torch.ones(length, length, dtype=torch.bool).triu"},
 )
-def causal_mask(length):
-    return torch.ones(length, length, dtype=torch.bool).triu()
 
 
 @misconception(
@@ -170,9 +164,12 @@ def additive(mask):
     return torch.zeros(mask.shape).masked_fill(~mask, torch.finfo(torch.float32).min)
 
 
-@misconception("additive", "mask-as-numbers", "These are the numbers 1 and 0. Visible should be 0 and hidden -inf.")
-def additive(mask):
-    return mask.float()
+wrong_edit(
+    "additive",
+    "mask-as-numbers",
+    "These are the numbers 1 and 0. Visible should be 0 and hidden -inf.",
+    {"torch.zeros(mask.shape, device=mask.device).masked_fill(~mask, -math.inf)": "mask.float()"},
+)
 
 
 @misconception(
@@ -228,36 +225,30 @@ def target_mask(tokens, pad_id):
     return columns & columns.transpose(-2, -1) & causal_mask(tokens.shape[-1])
 
 
-@misconception(
-    "decoder_pairs", "no-end-token", "The end token is missing from the labels, so the model never learns to stop."
+wrong_edit(
+    "decoder_pairs",
+    "no-end-token",
+    "The end token is missing from the labels, so the model never learns to stop.",
+    {"[start, *words], [*words, end]": "[start] + words, words"},
 )
-def decoder_pairs(words, start, end):
-    return [start] + words, words
-
-
-@misconception(
-    "decoder_pairs", "last-word-dropped", "The last word is missing from the input. Its label is the end token."
+wrong_edit(
+    "decoder_pairs",
+    "last-word-dropped",
+    "The last word is missing from the input. Its label is the end token.",
+    {"[start, *words], [*words, end]": "[start] + words[:-1], words"},
 )
-def decoder_pairs(words, start, end):
-    return [start] + words[:-1], words
-
-
-@misconception(
+wrong_edit(
     "decoder_pairs",
     "pairs-exchanged",
     "Input and labels are exchanged: the input begins with the start token and comes first.",
+    {"[start, *words], [*words, end]": "words + [end], [start] + words"},
 )
-def decoder_pairs(words, start, end):
-    return words + [end], [start] + words
-
-
-@misconception(
+wrong_edit(
     "decoder_pairs",
     "end-token-in-the-input",
     "The end token belongs to the labels only. What follows it is never predicted.",
+    {"[start, *words], [*words, end]": "[start] + words + [end], words + [end]"},
 )
-def decoder_pairs(words, start, end):
-    return [start] + words + [end], words + [end]
 
 
 @misconception(
@@ -297,32 +288,18 @@ def influence(function, x):
     return torch.stack(rows)
 
 
-@misconception(
-    "influence", "transposed-influence", "Rows belong to outputs and columns to inputs. Yours is transposed."
+wrong_edit(
+    "influence",
+    "transposed-influence",
+    "Rows belong to outputs and columns to inputs. Yours is transposed.",
+    {"result[t] +=": "result[:, t] +="},
 )
-def influence(function, x):
-    x = x.detach().clone().requires_grad_()
-    y = function(x)
-    result = torch.zeros(len(y), len(x), dtype=x.dtype)
-    for t in range(len(y)):
-        for c in range(y.shape[1]):
-            (slope,) = torch.autograd.grad(y[t, c], x, retain_graph=True)
-            result[:, t] += slope.abs().sum(dim=-1)
-    return result
-
-
-@misconception(
-    "influence", "no-sizes", "You add the derivatives themselves. Add their sizes, abs(), so that signs do not cancel."
+wrong_edit(
+    "influence",
+    "no-sizes",
+    "You add the derivatives themselves. Add their sizes, abs(), so that signs do not cancel.",
+    {"slope.abs().sum(": "slope.sum("},
 )
-def influence(function, x):
-    x = x.detach().clone().requires_grad_()
-    y = function(x)
-    result = torch.zeros(len(y), len(x), dtype=x.dtype)
-    for t in range(len(y)):
-        for c in range(y.shape[1]):
-            (slope,) = torch.autograd.grad(y[t, c], x, retain_graph=True)
-            result[t] += slope.sum(dim=-1)
-    return result
 
 
 @misconception(
@@ -335,596 +312,133 @@ def influence(function, x):
     return torch.stack(rows) * y.shape[1]
 
 
-@misconception(
-    "parameter_count", "biases-forgotten", "You count the weight matrices of linear layers without their biases."
+wrong_edit(
+    "parameter_count",
+    "biases-forgotten",
+    "You count the weight matrices of linear layers without their biases.",
+    {
+        "4 * (d_model * d_model + d_model)": "4 * d_model * d_model",
+        "d_model * d_ff + d_ff + d_ff * d_model + d_model": "d_model * d_ff + d_ff * d_model",
+        "d_model * target_vocab_size + target_vocab_size": "d_model * target_vocab_size",
+    },
 )
-def parameter_count(source_vocab_size, target_vocab_size, d_model, num_layers, d_ff):
-    attention, feed_forward, norm = 4 * d_model**2, 2 * d_model * d_ff, 2 * d_model
-    layers = num_layers * (3 * attention + 2 * feed_forward + 5 * norm)
-    return (source_vocab_size + 2 * target_vocab_size) * d_model + layers
-
-
-@misconception(
+wrong_edit(
     "parameter_count",
     "one-attention-in-the-decoder",
     "A decoder layer has two attentions and three layer normalisations.",
+    {"2 * attention + feed_forward + 3 * norm": "attention + feed_forward + 2 * norm"},
 )
-def parameter_count(source_vocab_size, target_vocab_size, d_model, num_layers, d_ff):
-    attention = 4 * (d_model**2 + d_model)
-    layer = attention + 2 * d_model * d_ff + d_ff + d_model + 4 * d_model
-    return (source_vocab_size + 2 * target_vocab_size) * d_model + target_vocab_size + 2 * num_layers * layer
-
-
-@misconception(
+wrong_edit(
     "parameter_count",
     "embeddings-shared",
     "You count one matrix of words. In your model embeddings and generator share nothing.",
+    {
+        "(source_vocab_size + target_vocab_size) * d_model": "source_vocab_size * d_model",
+        "d_model * target_vocab_size + target_vocab_size": "target_vocab_size",
+    },
 )
-def parameter_count(source_vocab_size, target_vocab_size, d_model, num_layers, d_ff):
-    attention = 4 * (d_model**2 + d_model)
-    feed_forward = 2 * d_model * d_ff + d_ff + d_model
-    layers = num_layers * (3 * attention + 2 * feed_forward + 10 * d_model)
-    return source_vocab_size * d_model + target_vocab_size + layers
-
-
-@misconception(
+wrong_edit(
     "parameter_count",
     "generator-for-the-source",
     "The generator scores words of the target, so its size is that of the target's vocabulary.",
+    {"d_model * target_vocab_size + target_vocab_size": "d_model * source_vocab_size + source_vocab_size"},
 )
-def parameter_count(source_vocab_size, target_vocab_size, d_model, num_layers, d_ff):
-    attention = 4 * (d_model**2 + d_model)
-    feed_forward = 2 * d_model * d_ff + d_ff + d_model
-    layers = num_layers * (3 * attention + 2 * feed_forward + 10 * d_model)
-    generator = (d_model + 1) * source_vocab_size
-    return (source_vocab_size + target_vocab_size) * d_model + layers + generator
-
-
-@misconception(
+wrong_edit(
     "parameter_count",
     "feed-forward-as-wide-as-the-model",
     "The inner size of the feed-forward network is d_ff, and it need not be d_model or 4 d_model.",
+    {"d_model * d_ff + d_ff + d_ff * d_model + d_model": "2 * d_model * d_model + 2 * d_model"},
 )
-def parameter_count(source_vocab_size, target_vocab_size, d_model, num_layers, d_ff):
-    attention = 4 * (d_model**2 + d_model)
-    feed_forward = 2 * d_model * d_model + 2 * d_model
-    layers = num_layers * (3 * attention + 2 * feed_forward + 10 * d_model)
-    return (source_vocab_size + 2 * target_vocab_size) * d_model + target_vocab_size + layers
 
-
-@misconception(
+wrong_edit(
     "Transformer",
     "source-padding-seen",
     "The encoder sees the padding of the source. Pass padding_mask(source, self.pad_id) to it.",
+    {"(source)), padding_mask(source, self.pad_id))": "(source)))"},
 )
-class Transformer(nn.Module):
-    def __init__(
-        self,
-        source_vocab_size,
-        target_vocab_size,
-        d_model=512,
-        num_heads=8,
-        num_layers=6,
-        d_ff=2048,
-        dropout=0.1,
-        pad_id=0,
-        pre_norm=False,
-    ):
-        super().__init__()
-        self.pad_id = pad_id
-        self.source_embedding = TokenEmbedding(source_vocab_size, d_model)
-        self.target_embedding = TokenEmbedding(target_vocab_size, d_model)
-        self.position = PositionalEncoding(d_model, dropout=dropout)
-        self.encoder = Encoder(num_layers, d_model, num_heads, d_ff, dropout, pre_norm)
-        self.decoder = Decoder(num_layers, d_model, num_heads, d_ff, dropout, pre_norm)
-        self.generator = Generator(d_model, target_vocab_size)
-        for parameter in self.parameters():
-            if parameter.dim() > 1:
-                nn.init.xavier_uniform_(parameter)
-
-    def encode(self, source):
-        x = self.position(self.source_embedding(source))
-        return self.encoder(x)
-
-    def decode(self, target, memory, memory_mask=None):
-        x = self.position(self.target_embedding(target))
-        x = self.decoder(x, memory, target_mask(target, self.pad_id), memory_mask)
-        return self.generator(x)
-
-    def forward(self, source, target):
-        return self.decode(target, self.encode(source), padding_mask(source, self.pad_id))
-
-
-@misconception(
+wrong_edit(
     "Transformer",
     "memory-padding-seen",
     "Cross-attention sees the padding of the source. Pass the source's padding mask to decode as memory_mask.",
+    {"self.encode(source), padding_mask(source, self.pad_id)": "self.encode(source)"},
 )
-class Transformer(nn.Module):
-    def __init__(
-        self,
-        source_vocab_size,
-        target_vocab_size,
-        d_model=512,
-        num_heads=8,
-        num_layers=6,
-        d_ff=2048,
-        dropout=0.1,
-        pad_id=0,
-        pre_norm=False,
-    ):
-        super().__init__()
-        self.pad_id = pad_id
-        self.source_embedding = TokenEmbedding(source_vocab_size, d_model)
-        self.target_embedding = TokenEmbedding(target_vocab_size, d_model)
-        self.position = PositionalEncoding(d_model, dropout=dropout)
-        self.encoder = Encoder(num_layers, d_model, num_heads, d_ff, dropout, pre_norm)
-        self.decoder = Decoder(num_layers, d_model, num_heads, d_ff, dropout, pre_norm)
-        self.generator = Generator(d_model, target_vocab_size)
-        for parameter in self.parameters():
-            if parameter.dim() > 1:
-                nn.init.xavier_uniform_(parameter)
-
-    def encode(self, source):
-        x = self.position(self.source_embedding(source))
-        return self.encoder(x, padding_mask(source, self.pad_id))
-
-    def decode(self, target, memory, memory_mask=None):
-        x = self.position(self.target_embedding(target))
-        x = self.decoder(x, memory, target_mask(target, self.pad_id), memory_mask)
-        return self.generator(x)
-
-    def forward(self, source, target):
-        return self.decode(target, self.encode(source))
-
-
-@misconception(
-    "Transformer", "no-causal-mask", "The decoder hides only padding, so it sees the future. Use target_mask."
+wrong_edit(
+    "Transformer",
+    "no-causal-mask",
+    "The decoder hides only padding, so it sees the future. Use target_mask.",
+    {"target_mask(target, self.pad_id)": "padding_mask(target, self.pad_id)"},
 )
-class Transformer(nn.Module):
-    def __init__(
-        self,
-        source_vocab_size,
-        target_vocab_size,
-        d_model=512,
-        num_heads=8,
-        num_layers=6,
-        d_ff=2048,
-        dropout=0.1,
-        pad_id=0,
-        pre_norm=False,
-    ):
-        super().__init__()
-        self.pad_id = pad_id
-        self.source_embedding = TokenEmbedding(source_vocab_size, d_model)
-        self.target_embedding = TokenEmbedding(target_vocab_size, d_model)
-        self.position = PositionalEncoding(d_model, dropout=dropout)
-        self.encoder = Encoder(num_layers, d_model, num_heads, d_ff, dropout, pre_norm)
-        self.decoder = Decoder(num_layers, d_model, num_heads, d_ff, dropout, pre_norm)
-        self.generator = Generator(d_model, target_vocab_size)
-        for parameter in self.parameters():
-            if parameter.dim() > 1:
-                nn.init.xavier_uniform_(parameter)
-
-    def encode(self, source):
-        x = self.position(self.source_embedding(source))
-        return self.encoder(x, padding_mask(source, self.pad_id))
-
-    def decode(self, target, memory, memory_mask=None):
-        x = self.position(self.target_embedding(target))
-        x = self.decoder(x, memory, padding_mask(target, self.pad_id), memory_mask)
-        return self.generator(x)
-
-    def forward(self, source, target):
-        return self.decode(target, self.encode(source), padding_mask(source, self.pad_id))
-
-
-@misconception(
+wrong_edit(
     "Transformer",
     "target-padding-seen",
     "The decoder's self-attention sees the padding of the target. Use target_mask, which hides both.",
+    {"target_mask(target, self.pad_id)": "target_mask(target, -100)"},
 )
-class Transformer(nn.Module):
-    def __init__(
-        self,
-        source_vocab_size,
-        target_vocab_size,
-        d_model=512,
-        num_heads=8,
-        num_layers=6,
-        d_ff=2048,
-        dropout=0.1,
-        pad_id=0,
-        pre_norm=False,
-    ):
-        super().__init__()
-        self.pad_id = pad_id
-        self.source_embedding = TokenEmbedding(source_vocab_size, d_model)
-        self.target_embedding = TokenEmbedding(target_vocab_size, d_model)
-        self.position = PositionalEncoding(d_model, dropout=dropout)
-        self.encoder = Encoder(num_layers, d_model, num_heads, d_ff, dropout, pre_norm)
-        self.decoder = Decoder(num_layers, d_model, num_heads, d_ff, dropout, pre_norm)
-        self.generator = Generator(d_model, target_vocab_size)
-        for parameter in self.parameters():
-            if parameter.dim() > 1:
-                nn.init.xavier_uniform_(parameter)
-
-    def encode(self, source):
-        x = self.position(self.source_embedding(source))
-        return self.encoder(x, padding_mask(source, self.pad_id))
-
-    def decode(self, target, memory, memory_mask=None):
-        x = self.position(self.target_embedding(target))
-        x = self.decoder(x, memory, target_mask(target, -100), memory_mask)
-        return self.generator(x)
-
-    def forward(self, source, target):
-        return self.decode(target, self.encode(source), padding_mask(source, self.pad_id))
-
-
-@misconception("Transformer", "pad-id-fixed", "You mask the token 0. The number of the padding token is self.pad_id.")
-class Transformer(nn.Module):
-    def __init__(
-        self,
-        source_vocab_size,
-        target_vocab_size,
-        d_model=512,
-        num_heads=8,
-        num_layers=6,
-        d_ff=2048,
-        dropout=0.1,
-        pad_id=0,
-        pre_norm=False,
-    ):
-        super().__init__()
-        self.pad_id = 0
-        self.source_embedding = TokenEmbedding(source_vocab_size, d_model)
-        self.target_embedding = TokenEmbedding(target_vocab_size, d_model)
-        self.position = PositionalEncoding(d_model, dropout=dropout)
-        self.encoder = Encoder(num_layers, d_model, num_heads, d_ff, dropout, pre_norm)
-        self.decoder = Decoder(num_layers, d_model, num_heads, d_ff, dropout, pre_norm)
-        self.generator = Generator(d_model, target_vocab_size)
-        for parameter in self.parameters():
-            if parameter.dim() > 1:
-                nn.init.xavier_uniform_(parameter)
-
-    def encode(self, source):
-        x = self.position(self.source_embedding(source))
-        return self.encoder(x, padding_mask(source, self.pad_id))
-
-    def decode(self, target, memory, memory_mask=None):
-        x = self.position(self.target_embedding(target))
-        x = self.decoder(x, memory, target_mask(target, self.pad_id), memory_mask)
-        return self.generator(x)
-
-    def forward(self, source, target):
-        return self.decode(target, self.encode(source), padding_mask(source, self.pad_id))
-
-
-@misconception(
-    "Transformer", "no-positions-in-the-decoder", "The target has no positions. Call self.position on both sides."
+wrong_edit(
+    "Transformer",
+    "pad-id-fixed",
+    "You mask the token 0. The number of the padding token is self.pad_id.",
+    {"self.pad_id = pad_id": "self.pad_id = 0"},
 )
-class Transformer(nn.Module):
-    def __init__(
-        self,
-        source_vocab_size,
-        target_vocab_size,
-        d_model=512,
-        num_heads=8,
-        num_layers=6,
-        d_ff=2048,
-        dropout=0.1,
-        pad_id=0,
-        pre_norm=False,
-    ):
-        super().__init__()
-        self.pad_id = pad_id
-        self.source_embedding = TokenEmbedding(source_vocab_size, d_model)
-        self.target_embedding = TokenEmbedding(target_vocab_size, d_model)
-        self.position = PositionalEncoding(d_model, dropout=dropout)
-        self.encoder = Encoder(num_layers, d_model, num_heads, d_ff, dropout, pre_norm)
-        self.decoder = Decoder(num_layers, d_model, num_heads, d_ff, dropout, pre_norm)
-        self.generator = Generator(d_model, target_vocab_size)
-        for parameter in self.parameters():
-            if parameter.dim() > 1:
-                nn.init.xavier_uniform_(parameter)
-
-    def encode(self, source):
-        x = self.position(self.source_embedding(source))
-        return self.encoder(x, padding_mask(source, self.pad_id))
-
-    def decode(self, target, memory, memory_mask=None):
-        x = self.target_embedding(target)
-        x = self.decoder(x, memory, target_mask(target, self.pad_id), memory_mask)
-        return self.generator(x)
-
-    def forward(self, source, target):
-        return self.decode(target, self.encode(source), padding_mask(source, self.pad_id))
-
-
-@misconception(
-    "Transformer", "one-embedding", "Both languages use the source's embedding. The target has one of its own."
+wrong_edit(
+    "Transformer",
+    "no-positions-in-the-decoder",
+    "The target has no positions. Call self.position on both sides.",
+    {"self.position(self.target_embedding(target))": "self.target_embedding(target)"},
 )
-class Transformer(nn.Module):
-    def __init__(
-        self,
-        source_vocab_size,
-        target_vocab_size,
-        d_model=512,
-        num_heads=8,
-        num_layers=6,
-        d_ff=2048,
-        dropout=0.1,
-        pad_id=0,
-        pre_norm=False,
-    ):
-        super().__init__()
-        self.pad_id = pad_id
-        self.source_embedding = TokenEmbedding(source_vocab_size, d_model)
-        self.target_embedding = TokenEmbedding(target_vocab_size, d_model)
-        self.position = PositionalEncoding(d_model, dropout=dropout)
-        self.encoder = Encoder(num_layers, d_model, num_heads, d_ff, dropout, pre_norm)
-        self.decoder = Decoder(num_layers, d_model, num_heads, d_ff, dropout, pre_norm)
-        self.generator = Generator(d_model, target_vocab_size)
-        for parameter in self.parameters():
-            if parameter.dim() > 1:
-                nn.init.xavier_uniform_(parameter)
-
-    def encode(self, source):
-        x = self.position(self.source_embedding(source))
-        return self.encoder(x, padding_mask(source, self.pad_id))
-
-    def decode(self, target, memory, memory_mask=None):
-        x = self.position(self.source_embedding(target % self.source_embedding.embedding.num_embeddings))
-        x = self.decoder(x, memory, target_mask(target, self.pad_id), memory_mask)
-        return self.generator(x)
-
-    def forward(self, source, target):
-        return self.decode(target, self.encode(source), padding_mask(source, self.pad_id))
-
-
-@misconception(
-    "Transformer", "softmax-at-the-end", "You return probabilities. Logits are wanted: leave the softmax out."
+wrong_edit(
+    "Transformer",
+    "one-embedding",
+    "Both languages use the source's embedding. The target has one of its own.",
+    {
+        "self.target_embedding(target)": (
+            "self.source_embedding(target % self.source_embedding.embedding.num_embeddings)"
+        )
+    },
 )
-class Transformer(nn.Module):
-    def __init__(
-        self,
-        source_vocab_size,
-        target_vocab_size,
-        d_model=512,
-        num_heads=8,
-        num_layers=6,
-        d_ff=2048,
-        dropout=0.1,
-        pad_id=0,
-        pre_norm=False,
-    ):
-        super().__init__()
-        self.pad_id = pad_id
-        self.source_embedding = TokenEmbedding(source_vocab_size, d_model)
-        self.target_embedding = TokenEmbedding(target_vocab_size, d_model)
-        self.position = PositionalEncoding(d_model, dropout=dropout)
-        self.encoder = Encoder(num_layers, d_model, num_heads, d_ff, dropout, pre_norm)
-        self.decoder = Decoder(num_layers, d_model, num_heads, d_ff, dropout, pre_norm)
-        self.generator = Generator(d_model, target_vocab_size)
-        for parameter in self.parameters():
-            if parameter.dim() > 1:
-                nn.init.xavier_uniform_(parameter)
-
-    def encode(self, source):
-        x = self.position(self.source_embedding(source))
-        return self.encoder(x, padding_mask(source, self.pad_id))
-
-    def decode(self, target, memory, memory_mask=None):
-        x = self.position(self.target_embedding(target))
-        x = self.decoder(x, memory, target_mask(target, self.pad_id), memory_mask)
-        return torch.softmax(self.generator(x), dim=-1)
-
-    def forward(self, source, target):
-        return self.decode(target, self.encode(source), padding_mask(source, self.pad_id))
-
-
-@misconception(
-    "Transformer", "scaled-twice", "TokenEmbedding multiplies by sqrt(d_model) already. You do it a second time."
+wrong_edit(
+    "Transformer",
+    "softmax-at-the-end",
+    "You return probabilities. Logits are wanted: leave the softmax out.",
+    {
+        "return self.generator(": "return torch.softmax(self.generator(",
+        "target_mask(target, self.pad_id), memory_mask))": "target_mask(target, self.pad_id), memory_mask)), dim=-1)",
+    },
 )
-class Transformer(nn.Module):
-    def __init__(
-        self,
-        source_vocab_size,
-        target_vocab_size,
-        d_model=512,
-        num_heads=8,
-        num_layers=6,
-        d_ff=2048,
-        dropout=0.1,
-        pad_id=0,
-        pre_norm=False,
-    ):
-        super().__init__()
-        self.pad_id = pad_id
-        self.source_embedding = TokenEmbedding(source_vocab_size, d_model)
-        self.target_embedding = TokenEmbedding(target_vocab_size, d_model)
-        self.position = PositionalEncoding(d_model, dropout=dropout)
-        self.encoder = Encoder(num_layers, d_model, num_heads, d_ff, dropout, pre_norm)
-        self.decoder = Decoder(num_layers, d_model, num_heads, d_ff, dropout, pre_norm)
-        self.generator = Generator(d_model, target_vocab_size)
-        for parameter in self.parameters():
-            if parameter.dim() > 1:
-                nn.init.xavier_uniform_(parameter)
-
-    def encode(self, source):
-        x = self.position(self.source_embedding(source) * self.source_embedding.embedding.embedding_dim**0.5)
-        return self.encoder(x, padding_mask(source, self.pad_id))
-
-    def decode(self, target, memory, memory_mask=None):
-        x = self.position(self.target_embedding(target))
-        x = self.decoder(x, memory, target_mask(target, self.pad_id), memory_mask)
-        return self.generator(x)
-
-    def forward(self, source, target):
-        return self.decode(target, self.encode(source), padding_mask(source, self.pad_id))
-
-
-@misconception(
+wrong_edit(
+    "Transformer",
+    "scaled-twice",
+    "TokenEmbedding multiplies by sqrt(d_model) already. You do it a second time.",
+    {
+        "self.source_embedding(source)": (
+            "self.source_embedding(source) * self.source_embedding.embedding.embedding_dim**0.5"
+        )
+    },
+)
+wrong_edit(
     "Transformer",
     "no-xavier",
     "Matrices should start with Xavier's uniform distribution: nn.init.xavier_uniform_ where dim() > 1.",
+    {"nn.init.xavier_uniform_(parameter)": "pass"},
 )
-class Transformer(nn.Module):
-    def __init__(
-        self,
-        source_vocab_size,
-        target_vocab_size,
-        d_model=512,
-        num_heads=8,
-        num_layers=6,
-        d_ff=2048,
-        dropout=0.1,
-        pad_id=0,
-        pre_norm=False,
-    ):
-        super().__init__()
-        self.pad_id = pad_id
-        self.source_embedding = TokenEmbedding(source_vocab_size, d_model)
-        self.target_embedding = TokenEmbedding(target_vocab_size, d_model)
-        self.position = PositionalEncoding(d_model, dropout=dropout)
-        self.encoder = Encoder(num_layers, d_model, num_heads, d_ff, dropout, pre_norm)
-        self.decoder = Decoder(num_layers, d_model, num_heads, d_ff, dropout, pre_norm)
-        self.generator = Generator(d_model, target_vocab_size)
-        for parameter in self.parameters():
-            if parameter.dim() > 1:
-                pass
-
-    def encode(self, source):
-        x = self.position(self.source_embedding(source))
-        return self.encoder(x, padding_mask(source, self.pad_id))
-
-    def decode(self, target, memory, memory_mask=None):
-        x = self.position(self.target_embedding(target))
-        x = self.decoder(x, memory, target_mask(target, self.pad_id), memory_mask)
-        return self.generator(x)
-
-    def forward(self, source, target):
-        return self.decode(target, self.encode(source), padding_mask(source, self.pad_id))
-
-
-@misconception(
-    "Transformer", "dropout-not-passed-on", "dropout reaches the positions only. Encoder and decoder need it, too."
+wrong_edit(
+    "Transformer",
+    "dropout-not-passed-on",
+    "dropout reaches the positions only. Encoder and decoder need it, too.",
+    {"self.encoder = ": "dropout = 0.0\nself.encoder = "},
 )
-class Transformer(nn.Module):
-    def __init__(
-        self,
-        source_vocab_size,
-        target_vocab_size,
-        d_model=512,
-        num_heads=8,
-        num_layers=6,
-        d_ff=2048,
-        dropout=0.1,
-        pad_id=0,
-        pre_norm=False,
-    ):
-        super().__init__()
-        self.pad_id = pad_id
-        self.source_embedding = TokenEmbedding(source_vocab_size, d_model)
-        self.target_embedding = TokenEmbedding(target_vocab_size, d_model)
-        self.position = PositionalEncoding(d_model, dropout=dropout)
-        self.encoder = Encoder(num_layers, d_model, num_heads, d_ff, 0.0, pre_norm)
-        self.decoder = Decoder(num_layers, d_model, num_heads, d_ff, 0.0, pre_norm)
-        self.generator = Generator(d_model, target_vocab_size)
-        for parameter in self.parameters():
-            if parameter.dim() > 1:
-                nn.init.xavier_uniform_(parameter)
-
-    def encode(self, source):
-        x = self.position(self.source_embedding(source))
-        return self.encoder(x, padding_mask(source, self.pad_id))
-
-    def decode(self, target, memory, memory_mask=None):
-        x = self.position(self.target_embedding(target))
-        x = self.decoder(x, memory, target_mask(target, self.pad_id), memory_mask)
-        return self.generator(x)
-
-    def forward(self, source, target):
-        return self.decode(target, self.encode(source), padding_mask(source, self.pad_id))
-
-
-@misconception("Transformer", "pre-norm-not-passed-on", "pre_norm is not passed on to encoder and decoder.")
-class Transformer(nn.Module):
-    def __init__(
-        self,
-        source_vocab_size,
-        target_vocab_size,
-        d_model=512,
-        num_heads=8,
-        num_layers=6,
-        d_ff=2048,
-        dropout=0.1,
-        pad_id=0,
-        pre_norm=False,
-    ):
-        super().__init__()
-        self.pad_id = pad_id
-        self.source_embedding = TokenEmbedding(source_vocab_size, d_model)
-        self.target_embedding = TokenEmbedding(target_vocab_size, d_model)
-        self.position = PositionalEncoding(d_model, dropout=dropout)
-        self.encoder = Encoder(num_layers, d_model, num_heads, d_ff, dropout)
-        self.decoder = Decoder(num_layers, d_model, num_heads, d_ff, dropout)
-        self.generator = Generator(d_model, target_vocab_size)
-        for parameter in self.parameters():
-            if parameter.dim() > 1:
-                nn.init.xavier_uniform_(parameter)
-
-    def encode(self, source):
-        x = self.position(self.source_embedding(source))
-        return self.encoder(x, padding_mask(source, self.pad_id))
-
-    def decode(self, target, memory, memory_mask=None):
-        x = self.position(self.target_embedding(target))
-        x = self.decoder(x, memory, target_mask(target, self.pad_id), memory_mask)
-        return self.generator(x)
-
-    def forward(self, source, target):
-        return self.decode(target, self.encode(source), padding_mask(source, self.pad_id))
-
-
-@misconception(
-    "Transformer", "target-shifted-again", "The target is shifted right already. You shift it a second time."
+wrong_edit(
+    "Transformer",
+    "pre-norm-not-passed-on",
+    "pre_norm is not passed on to encoder and decoder.",
+    {"self.encoder = ": "pre_norm = False\nself.encoder = "},
 )
-class Transformer(nn.Module):
-    def __init__(
-        self,
-        source_vocab_size,
-        target_vocab_size,
-        d_model=512,
-        num_heads=8,
-        num_layers=6,
-        d_ff=2048,
-        dropout=0.1,
-        pad_id=0,
-        pre_norm=False,
-    ):
-        super().__init__()
-        self.pad_id = pad_id
-        self.source_embedding = TokenEmbedding(source_vocab_size, d_model)
-        self.target_embedding = TokenEmbedding(target_vocab_size, d_model)
-        self.position = PositionalEncoding(d_model, dropout=dropout)
-        self.encoder = Encoder(num_layers, d_model, num_heads, d_ff, dropout, pre_norm)
-        self.decoder = Decoder(num_layers, d_model, num_heads, d_ff, dropout, pre_norm)
-        self.generator = Generator(d_model, target_vocab_size)
-        for parameter in self.parameters():
-            if parameter.dim() > 1:
-                nn.init.xavier_uniform_(parameter)
-
-    def encode(self, source):
-        x = self.position(self.source_embedding(source))
-        return self.encoder(x, padding_mask(source, self.pad_id))
-
-    def decode(self, target, memory, memory_mask=None):
-        target = target.roll(1, dims=1)
-        x = self.position(self.target_embedding(target))
-        x = self.decoder(x, memory, target_mask(target, self.pad_id), memory_mask)
-        return self.generator(x)
-
-    def forward(self, source, target):
-        return self.decode(target, self.encode(source), padding_mask(source, self.pad_id))
+wrong_edit(
+    "Transformer",
+    "target-shifted-again",
+    "The target is shifted right already. You shift it a second time.",
+    {
+        "self.target_embedding(target)": "self.target_embedding(target.roll(1, dims=1))",
+        "target_mask(target, self.pad_id)": "target_mask(target.roll(1, dims=1), self.pad_id)",
+    },
+)
