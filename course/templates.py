@@ -150,7 +150,7 @@ def pairs(seed: int) -> Iterator[Pair]:
     dice = random.Random(seed)
     seen: set[str] = set()
     while True:
-        pair = _profession(dice) if dice.random() < 0.05 else _journey(dice)
+        pair = _profession(dice) if dice.random() < 0.1 else _journey(dice)
         if pair.french not in seen:
             seen.add(pair.french)
             yield pair
@@ -184,12 +184,22 @@ def _profession(dice: random.Random) -> Pair:
     masculine, feminine_form, english = dice.choice(PROFESSIONS)
     plural = person in (3, 5)
     noun = (feminine_form if feminine else masculine) + ("s" if plural else "")
-    be = ("am", "are", "is", "are", "are", "are")[person]
+    negative = dice.random() < 0.15
+    is_french = _negated(ETRE[person]) if negative else ETRE[person]
+    is_english = ("am", "are", "is", "are", "are", "are")[person] + (" not" if negative else "")
     article = "" if plural else "an " if english[0] in "aeiou" else "a "
-    said = f"{subject_english} {be} {article}{english}{'s' if plural else ''}"
-    return Pair(
-        _sentence([f"{subject} {ETRE[person]} {noun}"]), _sentence([said]), frozenset({subject_english, "be", english})
-    )
+    french = [subject, is_french, noun]
+    said = [subject_english, is_english, f"{article}{english}{'s' if plural else ''}"]
+    parts = {subject_english, "be", english}
+    if dice.random() < 0.7:
+        _, inside, place_english = dice.choice(PLACES)
+        french, said = [*french, inside], [*said, f"in {place_english}"]
+        parts.add(place_english)
+    return Pair(_sentence(french), _sentence(said), frozenset(parts))
+
+
+def _negated(verb: str) -> str:
+    return ("n'" if verb.startswith(VOWELS) else "ne ") + verb + " pas"
 
 
 def _verb(subject: str, verb: Verb, tense: str, person: int, feminine: bool, negative: bool) -> str:
@@ -204,7 +214,7 @@ def _verb(subject: str, verb: Verb, tense: str, person: int, feminine: bool, neg
         agreement = (("e" if feminine else "") + ("s" if person >= 3 else "")) if verb.etre else ""
         rest = f" {verb.participle}{agreement}"
     if negative:
-        form = ("n'" if form.startswith(VOWELS) else "ne ") + form + " pas"
+        form = _negated(form)
     elif subject == "je" and form.startswith(VOWELS):
         return f"j'{form}{rest}"
     return f"{subject} {form}{rest}"

@@ -23,7 +23,7 @@ from course.tokens import END_ID, PAD_ID, START_ID, Tokenizer
 PRESETS = {
     "tiny": Settings(
         corpus.TEMPLATES, vocab_size=1000, d_model=128, num_heads=4, num_layers=2, d_ff=512, dropout=0.1,
-        steps=700, warmup=200, max_tokens=2048, checkpoint_every=100,
+        steps=600, warmup=200, max_tokens=2048, checkpoint_every=100,
     ),
     "small": Settings(
         corpus.SEGOND, vocab_size=3000, d_model=192, num_heads=4, num_layers=3, d_ff=768, dropout=0.25,

@@ -136,7 +136,7 @@ class Peer:
                 else:
                     tensor.data = new
         if packed:
-            added = iter(_unpack_all(new_tensors))
+            added = iter(unpack_all(new_tensors))
             found = [next(added) if place is None else tensors[place] for place in places]
             _assign(original, unpack(packed, found, self.resolve))
 
@@ -205,7 +205,7 @@ class Peer:
         order = [places.get(id(tensor)) for tensor in found]  # None: a tensor that the call has put there
         structure = after if after != packed or order != list(range(len(tensors))) else b""
         new = [tensor for tensor in found if id(tensor) not in places] if structure else []
-        return [structure, changed, order, _pack_all(new)] if structure or changed else None
+        return [structure, changed, order, pack_all(new)] if structure or changed else None
 
     def do_vjp(self, call: int, grads: list) -> list:
         """The product of `grads` with the derivative of an earlier call's outputs by its inputs."""
