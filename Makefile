@@ -3,7 +3,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup course publish sample test bench-grade lint requirements clean
+.PHONY: help setup course publish sample test bench-grade bench-train lint requirements clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -24,6 +24,9 @@ test: lint publish  ## Run all tests
 
 bench-grade: publish  ## Measure: this grader against nbgrader autograde, about ten minutes
 	@$(RUN) benchmarks/grade.py
+
+bench-train: publish  ## Measure: training and decoding, against torch.nn.Transformer, about ten minutes
+	@$(RUN) benchmarks/train.py
 
 lint: setup  ## Style and types
 	@$(RUN) -m ruff check .
