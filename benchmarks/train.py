@@ -31,6 +31,9 @@ from mytransformer.masks import padding_mask
 
 REFERENCE = Package(Path(mytransformer.__path__[0]), None)
 NOT_MEASURED = "not measured"
+SIZES = dataclasses.replace(
+    PRESETS["small"], d_model=256, num_heads=8, d_ff=1024, dropout=0.1, pre_norm=False, max_tokens=1024
+)
 
 
 class Torch(nn.Module):
@@ -90,9 +93,7 @@ def ratio(found: dict[str, list[float]], one: str, other: str) -> float:
 
 def training(rounds: int, device: torch.device) -> dict[str, object]:
     """Real target tokens a second: PyTorch's model, ours with both attentions, ours without buckets."""
-    s = dataclasses.replace(
-        PRESETS["small"], d_model=256, num_heads=8, d_ff=1024, dropout=0.1, pre_norm=False, max_tokens=1024
-    )
+    s = SIZES
     data = corpus.load(corpus.SEGOND)
     tokenizer = Tokenizer.train((side for pair in data.train for side in pair), 4000)
     examples, _ = encode(data.train[:4000], tokenizer, s.longest)
@@ -146,9 +147,9 @@ def without_cache(model: nn.Module, source: Tensor, length: int) -> Tensor:
 
 def decoding(rounds: int, device: torch.device) -> dict[str, object]:
     """Seconds for 16 sentences of 64 tokens: with and without cache, and with a beam of 4."""
-    s = dataclasses.replace(PRESETS["base"], share_embeddings=False, dropout=0.0)
-    model = make_model(s, 8000, REFERENCE).to(device).eval()
-    source = torch.randint(4, 8000, (16, 32), generator=torch.Generator().manual_seed(0)).to(device)
+    s = dataclasses.replace(SIZES, share_embeddings=False, dropout=0.0)
+    model = make_model(s, 4000, REFERENCE).to(device).eval()
+    source = torch.randint(4, 4000, (16, 32), generator=torch.Generator().manual_seed(0)).to(device)
     never = -1  # no sentence ends before all 64 tokens are there
     tokens: dict[str, Tensor] = {}
 
