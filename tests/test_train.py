@@ -336,7 +336,7 @@ import importlib.abc, sys
 class Absent(importlib.abc.MetaPathFinder):
     def find_spec(self, name, *_):
         if name.split(".")[0] in ("matplotlib", "tensorboard", "safetensors", "typer", "rich", "yaml", "nbformat",
-                                  "beartype", "nbdev", "nbgrader", "babel", "num2words", "pandas", "IPython"):
+                                  "beartype", "nbdev", "nbgrader", "babel", "num2words", "IPython"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Absent())
 from course.cli import main
@@ -364,7 +364,7 @@ def learnt(corpus_file, tmp_path_factory):
     """A run that is long enough to count in two languages."""
     folder = tmp_path_factory.mktemp("learnt") / "run"
     sizes = {"d_model": 32, "d_ff": 64, "dropout": 0.0, "max_tokens": 600}
-    s = settings(corpus_file, steps=150, warmup=40, checkpoint_every=50, **sizes)
+    s = settings(corpus_file, steps=500, warmup=100, checkpoint_every=100, **sizes)
     train(s, Run(folder), REFERENCE, CPU, resume=False, quiet=True)
     return folder
 
