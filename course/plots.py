@@ -623,7 +623,7 @@ def curves(
 
 
 class LiveCurve:
-    """The loss while a notebook trains: one picture that grows. Call it after each step, with its number and its loss."""
+    """The loss while a notebook trains: one picture that grows. Call it after each step, with number and loss."""
 
     def __init__(self, steps: int, title: str, every: int = 25) -> None:
         from IPython.display import display
