@@ -630,17 +630,17 @@ class LiveCurve:
 
         self.steps, self.title, self.every = steps, title, every
         self.losses: list[float] = []
-        self.axes = canvas(6.0, 3.6)
+        self.figure, self.axes = plt.subplots(figsize=(6.0, 3.6), facecolor="white", layout="constrained")
         self._draw()
-        self.handle = display(self.axes.figure, display_id=True)
-        plt.close(self.axes.figure)  # otherwise it would be shown once more at the end of the cell
+        self.handle = display(self.figure, display_id=True)
+        plt.close(self.figure)  # otherwise it would be shown once more at the end of the cell
 
     def __call__(self, step: int, loss: float) -> None:
         self.losses.append(loss)
         if step % self.every == 0 or step == self.steps:
             self._draw()
             if self.handle:
-                self.handle.update(self.axes.figure)
+                self.handle.update(self.figure)
 
     def _draw(self) -> None:
         self.axes.clear()
