@@ -4,6 +4,7 @@ Nothing else of a submission is believed: not its tests, tags, points, outputs o
 """
 
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ MAX_CELLS = 2_000
 MAX_SOURCE = 100_000  # characters of one cell
 
 GIVEN, HELPER, ANSWER, TEST = "given", "helper", "answer", "test"
+BESIDE = re.compile(r"#\| beside the answers\n")  # the first line of a given cell that runs where the answers run
 
 
 class Unreadable(Exception):
@@ -109,7 +111,10 @@ def arrange(release: Release, answers: dict[str, str], helpers: list[tuple[str, 
     used_there = set[str]().union(*(names.used(source) for source in [*answers.values(), *(s for _, s in helpers)]))
     used_here = set[str]().union(*(names.used(cell.source) for cell in release.graded))
     given = [cell.source if not cell.grade_id else "" for cell in release.cells]
-    there, here = names.needed(used_there, given), names.needed(used_here, given)
+    beside = {place for place, source in enumerate(given) if BESIDE.match(source)}
+    used_there |= set[str]().union(*(names.used(given[place]) for place in beside))
+    there = names.needed(used_there, given) | beside
+    here = names.needed(used_here, ["" if place in beside else source for place, source in enumerate(given)])
     steps = []
     for place, cell in enumerate(release.cells):
         if cell.is_test:

@@ -104,3 +104,9 @@ def length_ten() -> tuple[int, int, int, dict[str, list[int]]]:
     """Lecture item S4-104: maximum length, words in the sentence, time step, and the masks as printed."""
     stored = STORED["length_ten"]
     return stored["length"], stored["words"], stored["step"], {k: list(v) for k, v in stored["printed"].items()}
+
+
+def label_smoothing(dtype: torch.dtype = torch.float64) -> tuple[Tensor, int, float]:
+    """Logits of five classes, the right class, and epsilon (lecture item S4-128)."""
+    stored = STORED["label_smoothing"]
+    return torch.tensor(stored["logits"], dtype=dtype), stored["target"], stored["epsilon"]

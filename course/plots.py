@@ -465,3 +465,54 @@ def cross_attention(weights: Tensor, source: Sequence[str], target: Sequence[str
             axes.set_title(f"layer {layer + 1}, head {head + 1}", fontsize=9)
             axes.set_xticks(range(len(source)), source, rotation=90, fontsize=8)
             axes.set_yticks(range(len(target)), target, fontsize=8)
+
+
+def curves(
+    curves: dict[str, tuple[Sequence[float], Sequence[float]]],
+    title: str,
+    x_label: str,
+    y_label: str,
+    log_x: bool = False,
+    log_y: bool = False,
+) -> None:
+    """One line without markers for each entry, which may have its own places: name → (x, y)."""
+    axes = canvas(6.0, 3.6)
+    for (name, (x, y)), colour, dash in zip(curves.items(), COLOURS, LINES, strict=False):
+        axes.plot(x, y, dash, color=colour, linewidth=1.8, label=name)
+    if log_x:
+        axes.set_xscale("log")
+    if log_y:
+        axes.set_yscale("log")
+    axes.grid(color="#d9d9d9", linewidth=0.6)
+    axes.legend(fontsize=FONT, frameon=False)
+    axes.tick_params(labelsize=FONT)
+    finish(axes, title, x_label, y_label)
+
+
+class LiveCurve:
+    """The loss while a notebook trains: one picture that grows. Call it after each step, with number and loss."""
+
+    def __init__(self, steps: int, title: str, every: int = 25) -> None:
+        from IPython.display import display
+
+        self.steps, self.title, self.every = steps, title, every
+        self.losses: list[float] = []
+        self.figure, self.axes = plt.subplots(figsize=(6.0, 3.6), facecolor="white", layout="constrained")
+        self._draw()
+        self.handle = display(self.figure, display_id=True)
+        plt.close(self.figure)  # otherwise it would be shown once more at the end of the cell
+
+    def __call__(self, step: int, loss: float) -> None:
+        self.losses.append(loss)
+        if step % self.every == 0 or step == self.steps:
+            self._draw()
+            if self.handle:
+                self.handle.update(self.figure)
+
+    def _draw(self) -> None:
+        self.axes.clear()
+        self.axes.plot(range(1, len(self.losses) + 1), self.losses, color=COLOURS[0], linewidth=1.2)
+        self.axes.set_xlim(0, self.steps)
+        self.axes.grid(color="#d9d9d9", linewidth=0.6)
+        self.axes.tick_params(labelsize=FONT)
+        finish(self.axes, f"{self.title}: step {len(self.losses)} of {self.steps}", "step", "loss per token (nats)")

@@ -1,6 +1,7 @@
 """The notebook that is graded: the released one, with the student's answers and nothing else of a submission."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +11,9 @@ from tiny_course import GIVEN, changed, completed, content, without
 
 from autograder import rebuild as module
 from autograder.layout import Chapter
-from autograder.rebuild import ANSWER, HELPER, TEST, Rebuilt, Unreadable, rebuild
+from autograder.rebuild import ANSWER, HELPER, TEST, Rebuilt, Unreadable, arrange, rebuild
 from autograder.rebuild import GIVEN as GIVEN_STEP
-from autograder.release import Release, visible_release
+from autograder.release import Cell, Release, visible_release
 
 SQUARE = "def double(x):\n    return x * x"
 
@@ -280,3 +281,15 @@ def test_the_visible_release_knows_no_hidden_test(chapter: Chapter, release: Rel
 
 def test_a_release_can_be_sent_anywhere(release: Release) -> None:
     assert Release.from_json(release.to_json()) == release
+
+
+def test_a_cell_beside_the_answers_runs_where_they_run(release: Release) -> None:
+    """Its names are stand-ins in the tests, and it brings along what it uses itself."""
+    given = ["import math", "#| beside the answers\ndef half():\n    return math.pi / 2"]
+    cells = [*(Cell("", False, source, source) for source in given), Cell("test_a", True, "assert half()", "", 1.0)]
+    steps = arrange(replace(release, cells=tuple(cells)), {}, [])
+    assert [(step.kind, step.here, step.there) for step in steps] == [
+        (GIVEN_STEP, False, True),
+        (GIVEN_STEP, False, True),
+        (TEST, False, False),
+    ]

@@ -17,7 +17,7 @@ import torch
 
 from autograder import result
 from autograder.parts import Part, parts
-from autograder.rebuild import ANSWER, GIVEN, TEST, Step, arrange
+from autograder.rebuild import ANSWER, BESIDE, GIVEN, TEST, Step, arrange
 from autograder.referee.notebook import pictures
 from autograder.referee.proxies import Line
 from autograder.release import Cell, Release
@@ -56,7 +56,8 @@ class Session:
         self.worker: Worker | None = None
         self.line: Line | None = None
         self.spent = 0.0
-        self.names = frozenset[str]().union(*self.answered.values())
+        beside = [names.bound(cell.source) for cell in release.cells if not cell.grade_id and BESIDE.match(cell.source)]
+        self.names = frozenset[str]().union(*self.answered.values(), *beside)
         self.stale: set[str] = set()  # names to be asked for again
 
     def steps(self) -> Iterator[Step]:
