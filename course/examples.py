@@ -104,3 +104,8 @@ def length_ten() -> tuple[int, int, int, dict[str, list[int]]]:
     """Lecture item S4-104: maximum length, words in the sentence, time step, and the masks as printed."""
     stored = STORED["length_ten"]
     return stored["length"], stored["words"], stored["step"], {k: list(v) for k, v in stored["printed"].items()}
+
+
+def student() -> list[tuple[str, str]]:
+    """What the decoder reads, and the word that it predicts, at each step of lecture item S4-124."""
+    return [(read, predicted) for read, predicted in STORED["student"]["steps"]]
