@@ -604,7 +604,12 @@ def shares(panels: dict[str, dict[str, float]], title: str) -> None:
     """Probabilities as horizontal bars with their values, one panel for each entry of `panels`, side by side."""
     count = max(len(bars) for bars in panels.values())
     figure, grid = plt.subplots(
-        1, len(panels), figsize=(3.4 * len(panels) + 1.0, 0.34 * count + 1.3), squeeze=False, layout="constrained", facecolor="white",
+        1,
+        len(panels),
+        figsize=(3.4 * len(panels) + 1.0, 0.34 * count + 1.3),
+        squeeze=False,
+        layout="constrained",
+        facecolor="white",
     )
     for axes, (name, bars) in zip(grid[0], panels.items(), strict=True):
         places = range(len(bars))
