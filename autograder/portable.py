@@ -13,6 +13,7 @@ from markdown_it import MarkdownIt
 from mdit_py_plugins.colon_fence import colon_fence_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 from pybtex.database import Entry, parse_file
+from pybtex.exceptions import PybtexError
 
 from autograder.layout import Course
 
@@ -61,7 +62,10 @@ class Portable:
     @cached_property
     def references(self) -> dict[str, Entry]:
         path = self.course.root / "book" / "references.bib"
-        return dict(parse_file(str(path)).entries) if path.is_file() else {}
+        try:
+            return dict(parse_file(str(path)).entries) if path.is_file() else {}
+        except PybtexError as error:
+            raise SourceError(f"{path}: {error}") from None
 
     def text(self, markdown: str) -> str:
         """Plain text, with directives and roles translated."""

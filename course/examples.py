@@ -110,3 +110,8 @@ def label_smoothing(dtype: torch.dtype = torch.float64) -> tuple[Tensor, int, fl
     """Logits of five classes, the right class, and epsilon (lecture item S4-128)."""
     stored = STORED["label_smoothing"]
     return torch.tensor(stored["logits"], dtype=dtype), stored["target"], stored["epsilon"]
+
+
+def student() -> list[tuple[str, str]]:
+    """What the decoder reads, and the word that it predicts, at each step of lecture item S4-124."""
+    return [(read, predicted) for read, predicted in STORED["student"]["steps"]]

@@ -516,3 +516,63 @@ class LiveCurve:
         self.axes.grid(color="#d9d9d9", linewidth=0.6)
         self.axes.tick_params(labelsize=FONT)
         finish(self.axes, f"{self.title}: step {len(self.losses)} of {self.steps}", "step", "loss per token (nats)")
+
+
+def shares(panels: dict[str, dict[str, float]], title: str) -> None:
+    """Probabilities as horizontal bars with their values, one panel for each entry of `panels`, side by side."""
+    count = max(len(bars) for bars in panels.values())
+    figure, grid = plt.subplots(
+        1,
+        len(panels),
+        figsize=(3.4 * len(panels) + 1.0, 0.34 * count + 1.3),
+        squeeze=False,
+        layout="constrained",
+        facecolor="white",
+    )
+    for axes, (name, bars) in zip(grid[0], panels.items(), strict=True):
+        places = range(len(bars))
+        axes.barh(places, list(bars.values()), color=COLOURS[0])
+        for place, value in zip(places, bars.values(), strict=True):
+            axes.text(max(value, 0) + 0.02, place, f"{value:.4f}", va="center", fontsize=FONT, color=INK)
+        axes.set_yticks(places, list(bars), fontsize=FONT)
+        axes.invert_yaxis()
+        axes.set_xlim(0, 1.25)
+        axes.set_xticks([0, 0.5, 1.0])
+        axes.tick_params(labelsize=FONT)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_xlabel("probability", fontsize=FONT)
+        axes.set_title(name, fontsize=FONT)
+    figure.suptitle(title, fontsize=FONT + 1)
+
+
+def choices(tree: dict[tuple[str, ...], float], best: tuple[str, ...], title: str) -> None:
+    """A tree of words with the probability of each branch; the path to `best` is drawn thick.
+
+    Args:
+        tree: path from the root → probability of its last word.
+    """
+    leaves = [path for path in tree if not any(other[:-1] == path for other in tree)]
+    height = {path: float(-row) for row, path in enumerate(leaves)}
+    for path in sorted(tree, key=len, reverse=True):
+        if path not in height:
+            below = [height[other] for other in tree if other[:-1] == path]
+            height[path] = sum(below) / len(below)
+    height[()] = sum(height[path] for path in tree if len(path) == 1) / sum(len(path) == 1 for path in tree)
+    axes = canvas(6.4, 0.8 * len(leaves) + 0.9)
+    for path, probability in tree.items():
+        start, end = (len(path) - 1, height[path[:-1]]), (len(path), height[path])
+        on_best = best[: len(path)] == path
+        axes.plot(*zip(start, end, strict=True), color=COLOURS[1] if on_best else INK, linewidth=3 if on_best else 1.2)
+        axes.text(
+            (start[0] + end[0]) / 2, (start[1] + end[1]) / 2, f"{probability:g}", ha="center", va="center",
+            fontsize=FONT, color=INK, bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},
+        )  # fmt: skip
+    for path, y in height.items():
+        axes.text(
+            len(path), y, path[-1] if path else "<s>", ha="center", va="center", fontsize=FONT, color=INK,
+            bbox={"boxstyle": "round,pad=0.4", "facecolor": "#e8f0fa", "edgecolor": COLOURS[0]},
+        )  # fmt: skip
+    axes.set_xlim(-0.4, max(len(path) for path in tree) + 0.4)
+    axes.set_ylim(min(height.values()) - 0.5, max(height.values()) + 0.5)
+    axes.axis("off")
+    finish(axes, title)

@@ -81,7 +81,8 @@ def load(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 def _bytes(tensor: Tensor) -> bytes:
-    return tensor.flatten().view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
+    # One element counts as contiguous whatever its stride, and cannot be seen as bytes then.
+    return tensor.flatten().as_strided((tensor.numel(),), (1,)).view(torch.uint8).numpy().tobytes()
 
 
 def _tensor(entry: dict, data: bytearray) -> Tensor:

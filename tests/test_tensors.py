@@ -17,6 +17,7 @@ MANY = {
     "one": torch.tensor(3.0),
     "none": torch.empty(0, 4),
     "turned": torch.randn(3, 5).T,
+    "column": torch.randn(1, 5)[:, 2],
 }
 
 

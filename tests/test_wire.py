@@ -151,6 +151,13 @@ def test_a_narrow_view_does_not_bring_its_base() -> None:
     assert torch.equal(got, view) and not got.is_contiguous() and got.untyped_storage().nbytes() < 10_000
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float64, torch.bfloat16])
+def test_a_column_with_one_row(dtype: torch.dtype) -> None:
+    """PyTorch calls one element contiguous whatever its stride."""
+    column = torch.arange(5).to(dtype).reshape(1, 5)[:, 3]
+    assert torch.equal(crossed(column), column)
+
+
 def test_conjugate_and_negative_views() -> None:
     z = torch.tensor([1 + 2j, 3 - 4j])
     assert torch.equal(crossed(z.conj()), z.conj().resolve_conj())

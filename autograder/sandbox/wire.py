@@ -181,7 +181,10 @@ def pack_tensor(tensor: Tensor) -> list[Any]:
         raise WireError(f"The tensor has the dtype {plain.dtype}, which cannot be handed over.")
     if plain.numel() * plain.element_size() > MAX_MESSAGE:
         raise WireError(f"The tensor is too large: shape {tuple(plain.shape)}.")
-    raw = plain.cpu().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    flat = plain.cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
+    if flat.stride() != (1,):  # one element counts as contiguous whatever its stride
+        flat = flat.clone(memory_format=torch.contiguous_format)
+    raw = flat.view(torch.uint8).numpy().tobytes()
     strides = [] if plain.is_contiguous() else list(plain.stride())
     return [name, list(plain.shape), strides, tensor.requires_grad, tensor.is_leaf, raw]
 
