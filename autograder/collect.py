@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from autograder.layout import Chapter
+from autograder.rebuild import MAX_FILE
 
-MAX_FILE = 20 * 2**20  # bytes; a completed notebook with its pictures has about 1 MiB
 MAX_FILES = 20_000
 IGNORED = {"__MACOSX", ".ipynb_checkpoints", "__pycache__"}
 

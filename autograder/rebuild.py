@@ -6,6 +6,7 @@ Nothing else of a submission is believed: not its tests, tags, points, outputs o
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,7 +51,7 @@ def rebuild(release: Release, submission: bytes) -> Rebuilt:
     Raises:
         Unreadable: says in a sentence why.
     """
-    cells = _cells(submission)
+    cells = read_cells(submission)
     stubs = {cell.grade_id: cell.stub for cell in release.cells if cell.grade_id and not cell.is_test}
     tests = {cell.grade_id: cell.stub for cell in release.cells if cell.is_test}
     given = {_same(cell.stub) for cell in release.cells if not cell.grade_id}
@@ -58,7 +59,8 @@ def rebuild(release: Release, submission: bytes) -> Rebuilt:
     if not any(ids[id] for id in (*stubs, *tests)):
         raise Unreadable(f"None of the cells of {release.chapter_id} is in the file. Is it another notebook?")
 
-    notes, answers = [], {}
+    notes = []
+    answers = attempts(cells, stubs)
     helpers: dict[str, list[str]] = {}  # exercise → the student's own cells right before it
     waiting: list[str] = []
     placed = set()
@@ -67,8 +69,6 @@ def rebuild(release: Release, submission: bytes) -> Rebuilt:
             if id not in placed:
                 helpers[id], waiting = waiting, []
                 placed.add(id)
-            if _same(source) != _same(stubs[id]) and id not in answers and source.strip():
-                answers[id] = source
         elif id in tests:
             if _same(source) != _same(tests[id]):
                 notes.append(f"The test cell {id} was changed: restored.")
@@ -127,8 +127,21 @@ def arrange(release: Release, answers: dict[str, str], helpers: list[tuple[str, 
     return steps
 
 
-def _cells(submission: bytes) -> list[tuple[str, bool, str]]:
-    """Grade id, whether it is code, and source of every cell."""
+def attempts(cells: list[tuple[str, bool, str]], stubs: Mapping[str, str]) -> dict[str, str]:
+    """exercise → the source of its first code cell that is not empty and differs from the stub."""
+    answers: dict[str, str] = {}
+    for id, is_code, source in cells:
+        if id in stubs and is_code and source.strip() and _same(source) != _same(stubs[id]):
+            answers.setdefault(id, source)
+    return answers
+
+
+def read_cells(submission: bytes) -> list[tuple[str, bool, str]]:
+    """Grade id, whether it is code, and source of every cell.
+
+    Raises:
+        Unreadable: says in a sentence why.
+    """
     if len(submission) > MAX_FILE:
         raise Unreadable(f"The file is too large: {len(submission) / 2**20:.0f} MiB of at most {MAX_FILE // 2**20}.")
     if not submission.strip():

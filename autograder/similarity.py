@@ -5,8 +5,7 @@ without what the released notebook gave to everybody. Quiz answers are left out:
 """
 
 import io
-import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
@@ -18,6 +17,7 @@ from nbformat import NotebookNode
 from autograder.collect import Submission
 from autograder.feedback import templates
 from autograder.layout import Course
+from autograder.rebuild import Unreadable, attempts, read_cells
 
 NOISE = 25  # the shortest run of code that counts, in characters; names and texts are one character long
 MAX_ANSWERS = 50_000  # characters of all answers of a student; those of a chapter have about 10,000
@@ -103,8 +103,8 @@ def similar(submissions: Iterable[Submission], template: NotebookNode, threshold
     return Similarity(pairs, threshold, len(students), skipped)
 
 
-def answers(submission: Submission, exercises: Collection[str]) -> dict[str, str]:
-    """exercise → the source of its cell. Of several cells for one exercise the last one counts, as in grading.
+def answers(submission: Submission, stubs: Mapping[str, str]) -> dict[str, str]:
+    """exercise → the source that grading would take.
 
     Raises:
         AnswersError: the file is no notebook, or too long.
@@ -112,15 +112,9 @@ def answers(submission: Submission, exercises: Collection[str]) -> dict[str, str
     if submission.content is None:
         raise AnswersError(submission.problem or "There is no file.")
     try:
-        cells = json.loads(submission.content)["cells"]
-        found = {}
-        for cell in cells:
-            grade_id = cell.get("metadata", {}).get("nbgrader", {}).get("grade_id")
-            if isinstance(grade_id, str) and grade_id in exercises:
-                source = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
-                found[grade_id] = source.encode("utf-8", "replace").decode()  # half a character cannot be written
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise AnswersError("It is not a notebook.") from error
+        found = attempts(read_cells(submission.content), stubs)
+    except Unreadable as error:
+        raise AnswersError(str(error)) from error
     if (length := sum(map(len, found.values()))) > MAX_ANSWERS:
         raise AnswersError(f"Its answers are too long: {length} characters, and {MAX_ANSWERS} are compared.")
     return found

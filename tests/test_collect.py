@@ -139,7 +139,7 @@ def test_large_file_is_refused_and_not_read(chapter: Chapter, tmp_path: Path, mo
     read = Path.read_bytes
     asked = []
     monkeypatch.setattr(Path, "read_bytes", lambda path: asked.append(path.name) or read(path))
-    assert found(folder, chapter) == {"ada": b"1", "": "It is too large: 20 MiB, and 20 MiB are allowed."}
+    assert found(folder, chapter) == {"ada": b"1", "": "It is too large: 10 MiB, and 10 MiB are allowed."}
     assert asked == ["ada.ipynb"]
 
 

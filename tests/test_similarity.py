@@ -171,15 +171,14 @@ def test_same_result_in_any_order() -> None:
         b"7",
         b'{"cells": 3}',
         b'{"cells": [7, null]}',
-        b'{"cells": [{"metadata": 4}]}',
-        b'{"cells": [{"metadata": {"nbgrader": {"grade_id": "spread"}}, "source": 4}]}',
         b"\x89PNG\r\n\xff",
     ],
 )
 def test_unreadable_submissions_are_reported_and_stop_nobody(data: bytes) -> None:
     good = [submission("ada", spread=LOOP), submission("cy", spread=LOOP)]
     found = compare(good[0], Submission("bob", "bob.ipynb", data), good[1])
-    assert found.skipped == [("bob", "It is not a notebook.")]
+    ((who, why),) = found.skipped
+    assert who == "bob" and why.startswith(("The file is", "The notebook is in format"))
     assert likeness(found) == {"ada cy": 1.0}
 
 
@@ -192,9 +191,17 @@ def test_refused_and_huge_submissions_are_reported() -> None:
     assert found.compared == 1
 
 
-def test_the_last_of_several_cells_counts() -> None:
-    twice = notebook(spread=STATISTICS)
-    twice.cells.append(new_code_cell(LOOP, id="again", metadata=twice.cells[1].metadata))
+@pytest.mark.parametrize("cell", [{"metadata": 4}, {"metadata": {"nbgrader": {"grade_id": "spread"}}, "source": 4}])
+def test_odd_cells_are_no_answers(cell: dict) -> None:
+    odd = json.dumps({"nbformat": 4, "cells": [cell]}).encode()
+    found = compare(Submission("bob", "bob.ipynb", odd))
+    assert found.skipped == [("bob", "There is no answer that is long enough to be compared.")]
+
+
+def test_the_first_of_several_attempts_counts() -> None:
+    twice = notebook()  # the stub, an attempt, another one
+    for number, source in enumerate((LOOP, STATISTICS)):
+        twice.cells.append(new_code_cell(source, id=f"again-{number}", metadata=twice.cells[1].metadata))
     found = compare(Submission("ada", "ada.ipynb", content(twice)), submission("bob", spread=LOOP))
     assert likeness(found) == {"ada bob": 1.0}
 
@@ -207,10 +214,8 @@ def test_code_that_is_no_python_is_compared() -> None:
 def test_report(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webbrowser, "open", lambda url: pytest.fail(f"opened {url}"))
     evil = LOOP.replace("total = 0", "total = 0  # <script>alert(1)</script> \ud800 李")
-    raw = json.dumps(
-        json.loads(content(notebook()))
-        | {"cells": [{"metadata": {"nbgrader": {"grade_id": "spread"}}, "source": evil.splitlines(keepends=True)}]}
-    )
+    cell = {"cell_type": "code", "metadata": {"nbgrader": {"grade_id": "spread"}}}
+    raw = json.dumps(json.loads(content(notebook())) | {"cells": [cell | {"source": evil.splitlines(keepends=True)}]})
     class_ = [Submission(name, name, raw.encode()) for name in ("ada", "<b>bob</b>")]
     found = compare(*class_, Submission("cy", "cy", b""), threshold=0.5)
     path = write_similarity_report(Course(tmp_path, tmp_path), "01-tiny", found)
@@ -222,7 +227,7 @@ def test_report(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch:
     assert "<b>" not in page
     assert "&lt;b&gt;bob&lt;/b&gt;" in page
     assert "100%" in page
-    assert "It is not a notebook." in page
+    assert "The file is empty." in page
     assert capsys.readouterr() == ("", "")
 
 
