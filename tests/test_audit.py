@@ -13,7 +13,8 @@ every_chapter = pytest.mark.parametrize("chapter", here().chapters, ids=[chapter
 
 @every_chapter
 def test_the_sample_class_gets_the_expected_marks(published: Course, chapter: Chapter, jail: str) -> None:
-    deviations = audit(published, chapter, How(isolation=jail, progress=False))
+    # The same numbers in every run. `python -m autograder audit` draws others, which follow from the checkout's secret.
+    deviations = audit(published, chapter, How(isolation=jail, seed="tests", progress=False))
     assert not deviations, "\n".join(deviations)
 
 

@@ -204,8 +204,15 @@ class ModuleProxy(nn.Module, StateOwner):
         self._note()
 
     def _own(self) -> dict[str, Tensor]:
-        parameters = dict(self.named_parameters(remove_duplicate=False))
-        return {**parameters, **dict(self.named_buffers(remove_duplicate=False))}
+        """All parameters and buffers by path, as `named_parameters(remove_duplicate=False)` gives them, but faster."""
+        found = {}
+        waiting: list[tuple[str, nn.Module]] = [("", self)]
+        for prefix, module in waiting:
+            for name, tensor in (*module._parameters.items(), *module._buffers.items()):
+                if tensor is not None:
+                    found[prefix + name] = tensor
+            waiting += [(f"{prefix}{name}.", part) for name, part in module._modules.items() if part is not None]
+        return found
 
     def _note(self) -> None:
         """Remember what the other side knows."""

@@ -10,6 +10,7 @@ import signal
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -37,6 +38,16 @@ WORDS = {  # how a process ended → what became of the cell
 
 class TimeIsUp(Gone):
     """The cell's time is over."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Where a graded cell failed first, and how: all empty when it did not."""
+
+    error: str = ""  # type
+    message: str = ""
+    lines: str = ""  # the student's own lines
+    place: int = 0  # of the check
 
 
 class Session:
@@ -146,35 +157,34 @@ class Session:
             self.worker.end()
             self.worker = self.line = None
 
-    def check(self, cell: Cell, first_only: bool = False) -> tuple[list[Check], str, str, str]:
-        """Run a graded cell, check by check.
-
-        Args:
-            first_only: stop at the first check that fails.
-
-        Returns:
-            The checks; error type, message and the student's own lines of the first failure.
-        """
+    def check(self, cell: Cell) -> tuple[list[Check], Failure]:
+        """Run a graded cell, check by check. Returns the checks and the first failure."""
         checks: list[Check] = []
-        error = message = lines = ""
-        for part in parts(cell.source, cell.exercise):
-            if message and first_only:
-                break
+        first = Failure()
+        for place, part in enumerate(parts(cell.source, cell.exercise)):
             failure = self._run(cell, part)
             if failure is None:
                 if part.name:
                     checks.append(Check(part.name, result.RIGHT))
                 continue
             status, kind, text, own = failure
-            if message and kind == "NameError":
+            if first.message and kind == "NameError":
                 checks.append(Check(part.name or cell.exercise, status, "Not reached: an earlier check failed."))
                 continue
             checks.append(Check(part.name or cell.exercise, status, text))
-            if not message:
-                error, message, lines = kind, text, own
+            if not first.message:
+                first = Failure(kind, text, own, place)
             if self.line is None:  # the worker had to be ended: the next check would only do it again
                 break
-        return checks, error, message, lines
+        return checks, first
+
+    def fails_like(self, cell: Cell, failure: Failure) -> bool:
+        """Whether the first failure of a graded cell is this one, at the same check and in the same words."""
+        for place, part in enumerate(parts(cell.source, cell.exercise)[: failure.place + 1]):
+            found = self._run(cell, part)
+            if found is not None:
+                return (place, *found[1:3]) == (failure.place, failure.error, failure.message)
+        return False
 
     def _run(self, cell: Cell, part: Part) -> tuple[str, str, str, str] | None:
         """Run one check: None, or status, type, message and the student's lines of what went wrong."""
