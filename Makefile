@@ -20,7 +20,7 @@ sample: publish  ## Grade the sample class that is made from each chapter
 	@$(RUN) -m autograder sample
 
 test: lint publish  ## Run all tests
-	@$(RUN) -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+	@$(RUN) -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 bench-grade: publish  ## Measure: this grader against nbgrader autograde, about ten minutes
 	@$(RUN) benchmarks/grade.py

@@ -484,7 +484,7 @@ def curves(
     if log_y:
         axes.set_yscale("log")
     axes.grid(color="#d9d9d9", linewidth=0.6)
-    axes.legend(fontsize=FONT, frameon=False)
+    axes.legend(fontsize=FONT, framealpha=0.9, edgecolor="none")  # a line may pass behind it
     axes.tick_params(labelsize=FONT)
     finish(axes, title, x_label, y_label)
 

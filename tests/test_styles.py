@@ -38,7 +38,8 @@ def test_other_styles_earn_full_marks(published: Course, chapter: Chapter, jail:
                 cell.source = mine.pop(course["exercise"])
         assert not mine, f"{path.name} answers what is not asked: {', '.join(mine)}"
         submissions.append(Submission(path.stem, "", nbformat.writes(notebook).encode()))
-    results = grade_class(published, build_release(chapter), submissions, How(isolation=jail, seed="tests", progress=False))
+    how = How(isolation=jail, seed="tests", progress=False)
+    results = grade_class(published, build_release(chapter), submissions, how)
     lost = [
         f"{style}: {cell.grade_id}: {cell.message}"
         for style, result in results.items()
