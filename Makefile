@@ -3,7 +3,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup course publish sample test bench-grade bench-train lint requirements clean
+.PHONY: help setup course publish sample test bench-grade bench-train bench-notebooks lint requirements clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -27,6 +27,9 @@ bench-grade: publish  ## Measure: this grader against nbgrader autograde, about 
 
 bench-train: publish  ## Measure: training and decoding, against torch.nn.Transformer, about ten minutes
 	@$(RUN) benchmarks/train.py
+
+bench-notebooks: publish  ## Measure: does every notebook take the time and memory that its page says?
+	@$(RUN) benchmarks/notebooks.py
 
 lint: setup  ## Style and types
 	@$(RUN) -m ruff check .

@@ -3,7 +3,7 @@
 python benchmarks/notebooks.py [CHAPTER ...]
 
 A page says "All cells together run in about N seconds …, in X GiB of memory." Twice the time, or one and a half times the
-memory, is more than that. After a training it says "Expect `words` between a and b.", for the number that a cell prints
+memory, is more than that. After a training it says "Expect `words` between a and b", for the number that a cell prints
 behind these words. The exit status is 1 if any page is wrong.
 """
 
@@ -23,13 +23,14 @@ from nbclient import NotebookClient
 from autograder.layout import Chapter, here
 
 COST = re.compile(r"All cells together run in about (\d+) seconds on two processor cores, in ([\d.]+) GiB of memory\.")
-EXPECTED = re.compile(r"Expect `([^`]+)` between (-?[\d.]+\d) and (-?[\d.]+\d)")
+EXPECTED = re.compile(r"`([^`]+)` between (-?[\d.]+\d) and (-?[\d.]+\d)")
 
 
 def run(chapter: Chapter) -> dict[str, object]:
     """Seconds, GiB and everything printed, of this process's only notebook."""
     notebook = nbformat.read(chapter.instructor_notebook, as_version=4)
     client = NotebookClient(notebook, timeout=1800, kernel_name="python3")
+    client.extra_arguments = ["--log-level=ERROR"]
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         client.resources["metadata"] = {"path": folder}

@@ -180,3 +180,10 @@ def test_no_source_names_a_path_of_this_machine() -> None:
         ):
             text = path.read_text(encoding="utf-8")
             assert str(root) not in text, path
+
+
+@every_chapter
+def test_the_page_says_what_running_it_takes(chapter: Chapter) -> None:
+    """And in words that `make bench-notebooks` understands; whether it is true, a timed test could not say."""
+    stated = re.findall(r"All cells together run in about \d+ seconds", chapter.source.read_text(encoding="utf-8"))
+    assert len(stated) == 1
