@@ -2,9 +2,9 @@
 
 python benchmarks/notebooks.py [CHAPTER ...]
 
-A page says "All cells together run in about N seconds …, in X GiB of memory." Twice the time, or one and a half times the
-memory, is more than that. After a training it says "Expect `words` between a and b", for the number that a cell prints
-behind these words. The exit status is 1 if any page is wrong.
+A page says "All cells together run in about N seconds …, in X GiB of memory." Twice the time is more than that, and so
+is one and a half times the memory. After a training it says "Expect `words` between a and b", for the number that a
+cell prints behind these words. The exit status is 1 if any page is wrong.
 """
 
 import argparse

@@ -5,10 +5,10 @@ python benchmarks/train.py [--rounds 5]
 
 import argparse
 import dataclasses
+import itertools
 import json
 import math
 import platform
-import resource
 import statistics
 import subprocess
 import sys
@@ -196,9 +196,12 @@ def memory_of_step(attention: str, length: int, device: torch.device) -> float:
         before = torch.cuda.memory_allocated()
         step(example)
         return (torch.cuda.max_memory_allocated() - before) / 2**20
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    step(example)
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**10
+    # What the process takes from the system says little: it gives nothing back, and takes nothing it has already.
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        step(example)
+    allocations = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
+    allocations.sort(key=lambda event: event.start_ns())
+    return max(itertools.accumulate(event.nbytes() for event in allocations)) / 2**20
 
 
 def memory(device: torch.device) -> dict[str, object]:
