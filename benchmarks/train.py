@@ -32,7 +32,7 @@ from mytransformer.masks import padding_mask
 REFERENCE = Package(Path(mytransformer.__path__[0]), None)
 NOT_MEASURED = "not measured"
 SIZES = dataclasses.replace(
-    PRESETS["small"], d_model=256, num_heads=8, d_ff=1024, dropout=0.1, pre_norm=False, max_tokens=1024
+    PRESETS["small"], d_model=256, num_heads=8, num_layers=3, d_ff=1024, dropout=0.1, pre_norm=False
 )
 
 

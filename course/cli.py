@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -25,6 +26,8 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(f"error: {problem}")
     except KeyboardInterrupt:
         sys.exit("stopped. A training run goes on with --resume.")
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:

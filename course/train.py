@@ -26,8 +26,8 @@ PRESETS = {
         steps=600, warmup=200, max_tokens=2048, checkpoint_every=100,
     ),
     "small": Settings(
-        corpus.SEGOND, vocab_size=3000, d_model=192, num_heads=4, num_layers=3, d_ff=768, dropout=0.25,
-        steps=2500, warmup=600, max_tokens=3072, pre_norm=True, checkpoint_every=150,
+        corpus.SEGOND, vocab_size=2000, d_model=128, num_heads=4, num_layers=2, d_ff=512, dropout=0.15,
+        steps=5500, warmup=800, max_tokens=1024, pre_norm=True, checkpoint_every=250,
     ),
     # The paper's table 3: 100,000 steps of 25,000 source and 25,000 target tokens; for "big" 300,000.
     "base": Settings(
