@@ -15,12 +15,14 @@ from autograder.samples import Marks, write_sample_class
 def audit(course: Course, chapter: Chapter, how: How | None = None) -> list[str]:
     """Every deviation from the expected marks, in a sentence; none when the tests are sound.
 
+    In a misconception's submission only those exercises are attempted that have to do with it.
+
     Raises:
         NotPublished, ReleaseError, MisconceptionError: the chapter cannot be graded at all.
     """
     release = build_release(chapter)
     with tempfile.TemporaryDirectory() as folder:
-        expected = write_sample_class(chapter, Path(folder))
+        expected = write_sample_class(chapter, Path(folder), whole=False)
         submissions = collect(Path(folder), chapter)
     results = grade_class(course, release, submissions, how, title=f"auditing {chapter.id}")
     return deviations_from(expected, release, results)

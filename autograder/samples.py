@@ -9,13 +9,18 @@ from nbformat import NotebookNode
 from autograder.export import MARKERS
 from autograder.layout import Chapter
 from autograder.misconceptions import Misconception, MisconceptionError, load
-from autograder.release import NotPublished, build_release
+from autograder.release import NotPublished, Release, build_release
+from course import names
 
 Marks = dict[str, float]  # graded cell → score
 
 
-def write_sample_class(chapter: Chapter, folder: Path) -> dict[str, Marks | None]:
+def write_sample_class(chapter: Chapter, folder: Path, whole: bool = True) -> dict[str, Marks | None]:
     """Write STUDENT.ipynb for every member of the sample class.
+
+    Args:
+        whole: every misconception stands among right answers to all other exercises. Otherwise only to those that have
+            to do with it, which takes half of the time; the others are not attempted.
 
     Returns:
         student → expected marks; None where a problem must be reported.
@@ -24,15 +29,21 @@ def write_sample_class(chapter: Chapter, folder: Path) -> dict[str, Marks | None
         NotPublished: the chapter's notebooks have not been built.
         MisconceptionError: a misconception of an exercise that does not exist.
     """
-    full = {cell.grade_id: cell.points for cell in build_release(chapter).graded}
+    release = build_release(chapter)
+    full = {cell.grade_id: cell.points for cell in release.graded}
     stub = _read(chapter, chapter.student_notebook)
     right = reference(chapter)
     samples = {"reference-solution": right, "untouched-stub": stub}
     expected: dict[str, Marks | None] = {"reference-solution": full, "untouched-stub": dict.fromkeys(full, 0.0)}
     for misconception in load(chapter):
         student = f"wrong-{misconception.id}"
-        samples[student] = with_misconception(chapter, right, misconception)
-        expected[student] = full | {f"test_{misconception.exercise}": 0.0}
+        notebook = with_misconception(chapter, right, misconception)
+        others = set() if whole else _unrelated(release, misconception.exercise)
+        for cell, untouched in zip(notebook.cells, stub.cells, strict=True):
+            if cell.metadata.get("nbgrader", {}).get("grade_id") in others:
+                cell.source = untouched.source
+        samples[student] = notebook
+        expected[student] = full | {f"test_{exercise}": 0.0 for exercise in (misconception.exercise, *others)}
     folder.mkdir(parents=True, exist_ok=True)
     for student, notebook in samples.items():
         (folder / f"{student}.ipynb").write_bytes(_content(notebook))
@@ -67,6 +78,22 @@ def with_misconception(chapter: Chapter, right: NotebookNode, misconception: Mis
         f"{chapter.misconceptions}: {misconception.id!r} belongs to {misconception.exercise!r}, "
         f"which is no exercise of {chapter.id}."
     )
+
+
+def _unrelated(release: Release, exercise: str) -> set[str]:
+    """Exercises that neither use this one, by any way round, nor are used by those that do."""
+    cells = [cell for cell in release.cells if not cell.is_test]
+    sources = [cell.source for cell in cells]
+    related, exercises = set[str](), set[str]()
+    for test in release.graded:
+        if test.is_quiz:
+            continue
+        exercises.add(test.exercise)
+        places = names.needed(names.used(test.source) | {test.exercise}, sources)
+        needed = {test.exercise, *(cells[place].grade_id for place in places)}
+        if exercise in needed:
+            related |= needed
+    return exercises - related
 
 
 def _content(notebook: NotebookNode) -> bytes:

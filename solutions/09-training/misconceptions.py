@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from autograder.misconceptions import misconception
+from autograder.misconceptions import misconception, wrong_edit
 
 
 @misconception(
@@ -388,117 +388,55 @@ def warmup_rate(step, d_model, warmup_steps):
     return (d_model * warmup_steps) ** -0.5 * min(1.0, step / warmup_steps)
 
 
-@misconception(
-    "train_step", "gradients-not-cleared", "You never clear old gradients, and backward adds to them. Call zero_grad()."
+wrong_edit(
+    "train_step",
+    "gradients-not-cleared",
+    "You never clear old gradients, and backward adds to them. Call zero_grad().",
+    {"    optimizer.zero_grad()\n": ""},
 )
-def train_step(model, optimizer, batch, start_id, pad_id=0, epsilon=0.1, max_norm=1.0, parts=1):
-    source, target = batch
-    model.train()
-    tokens, total = (target != pad_id).sum(), 0.0
-    for a, b in zip(source.chunk(parts), target.chunk(parts)):
-        loss = label_smoothed_loss(model(a, shift_right(b, start_id)), b, epsilon, pad_id)
-        loss = loss * (b != pad_id).sum() / tokens
-        loss.backward()
-        total += loss.item()
-    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
-    optimizer.step()
-    return total
 
 
-@misconception(
+wrong_edit(
     "train_step",
     "parts-weigh-the-same",
     "You divide by the number of parts. A part counts by its share of the tokens, and parts hold different numbers.",
+    {"epsilon, pad_id) * share": "epsilon, pad_id) / parts"},
 )
-def train_step(model, optimizer, batch, start_id, pad_id=0, epsilon=0.1, max_norm=1.0, parts=1):
-    source, target = batch
-    model.train()
-    optimizer.zero_grad()
-    total = 0.0
-    for a, b in zip(source.chunk(parts), target.chunk(parts)):
-        loss = label_smoothed_loss(model(a, shift_right(b, start_id)), b, epsilon, pad_id) / parts
-        loss.backward()
-        total += loss.item()
-    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
-    optimizer.step()
-    return total
 
 
-@misconception(
-    "train_step", "no-clipping", "You do not clip the gradient. Call clip_grad_norm_ between backward and the update."
+wrong_edit(
+    "train_step",
+    "no-clipping",
+    "You do not clip the gradient. Call clip_grad_norm_ between backward and the update.",
+    {"    nn.utils.clip_grad_norm_(model.parameters(), max_norm)\n": ""},
 )
-def train_step(model, optimizer, batch, start_id, pad_id=0, epsilon=0.1, max_norm=1.0, parts=1):
-    source, target = batch
-    model.train()
-    optimizer.zero_grad()
-    tokens, total = (target != pad_id).sum(), 0.0
-    for a, b in zip(source.chunk(parts), target.chunk(parts)):
-        loss = label_smoothed_loss(model(a, shift_right(b, start_id)), b, epsilon, pad_id)
-        loss = loss * (b != pad_id).sum() / tokens
-        loss.backward()
-        total += loss.item()
-    optimizer.step()
-    return total
 
 
-@misconception(
+wrong_edit(
     "train_step",
     "clipped-value-by-value",
     "You clip each number by itself, which turns the gradient. clip_grad_norm_ shortens it as a whole.",
+    {"clip_grad_norm_": "clip_grad_value_"},
 )
-def train_step(model, optimizer, batch, start_id, pad_id=0, epsilon=0.1, max_norm=1.0, parts=1):
-    source, target = batch
-    model.train()
-    optimizer.zero_grad()
-    tokens, total = (target != pad_id).sum(), 0.0
-    for a, b in zip(source.chunk(parts), target.chunk(parts)):
-        loss = label_smoothed_loss(model(a, shift_right(b, start_id)), b, epsilon, pad_id)
-        loss = loss * (b != pad_id).sum() / tokens
-        loss.backward()
-        total += loss.item()
-    nn.utils.clip_grad_value_(model.parameters(), max_norm)
-    optimizer.step()
-    return total
 
 
-@misconception(
+wrong_edit(
     "train_step",
     "clipped-too-late",
     "You clip after the update, when it changes nothing any more. Clip between backward and step.",
+    {
+        "nn.utils.clip_grad_norm_(model.parameters(), max_norm)": "optimizer.step()",
+        "optimizer.step()": "nn.utils.clip_grad_norm_(model.parameters(), max_norm)",
+    },
 )
-def train_step(model, optimizer, batch, start_id, pad_id=0, epsilon=0.1, max_norm=1.0, parts=1):
-    source, target = batch
-    model.train()
-    optimizer.zero_grad()
-    tokens, total = (target != pad_id).sum(), 0.0
-    for a, b in zip(source.chunk(parts), target.chunk(parts)):
-        loss = label_smoothed_loss(model(a, shift_right(b, start_id)), b, epsilon, pad_id)
-        loss = loss * (b != pad_id).sum() / tokens
-        loss.backward()
-        total += loss.item()
-    optimizer.step()
-    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
-    return total
 
 
-@misconception(
+wrong_edit(
     "train_step",
     "input-not-shifted",
     "You give the decoder the labels themselves, so it only has to copy. Shift them right.",
+    {"shift_right(some_target, start_id)": "some_target"},
 )
-def train_step(model, optimizer, batch, start_id, pad_id=0, epsilon=0.1, max_norm=1.0, parts=1):
-    source, target = batch
-    model.train()
-    optimizer.zero_grad()
-    tokens, total = (target != pad_id).sum(), 0.0
-    for a, b in zip(source.chunk(parts), target.chunk(parts)):
-        loss = label_smoothed_loss(model(a, b), b, epsilon, pad_id)
-        loss = loss * (b != pad_id).sum() / tokens
-        loss.backward()
-        total += loss.item()
-    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
-    optimizer.step()
-    return total
 
 
 @misconception(
@@ -521,72 +459,36 @@ def train_step(model, optimizer, batch, start_id, pad_id=0, epsilon=0.1, max_nor
     return total
 
 
-@misconception(
+wrong_edit(
     "train_step",
     "not-in-training-mode",
     "You leave the mode of the model as it is. After an evaluation dropout would stay off: call model.train().",
+    {"    model.train()\n": ""},
 )
-def train_step(model, optimizer, batch, start_id, pad_id=0, epsilon=0.1, max_norm=1.0, parts=1):
-    source, target = batch
-    optimizer.zero_grad()
-    tokens, total = (target != pad_id).sum(), 0.0
-    for a, b in zip(source.chunk(parts), target.chunk(parts)):
-        loss = label_smoothed_loss(model(a, shift_right(b, start_id)), b, epsilon, pad_id)
-        loss = loss * (b != pad_id).sum() / tokens
-        loss.backward()
-        total += loss.item()
-    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
-    optimizer.step()
-    return total
 
 
-@misconception(
+wrong_edit(
     "train_step",
     "parts-ignored",
     "You run the whole batch at once, whatever parts says. With parts=4 the model must be called four times.",
+    {"source.chunk(parts), target.chunk(parts)": "[source], [target]"},
 )
-def train_step(model, optimizer, batch, start_id, pad_id=0, epsilon=0.1, max_norm=1.0, parts=1):
-    source, target = batch
-    model.train()
-    optimizer.zero_grad()
-    loss = label_smoothed_loss(model(source, shift_right(target, start_id)), target, epsilon, pad_id)
-    loss.backward()
-    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
-    optimizer.step()
-    return loss.item()
 
 
-@misconception(
+wrong_edit(
     "train_step",
     "last-part-returned",
     "You return the loss of the last part. The loss of the batch is the sum of shares.",
+    {"total += loss.item()": "total = loss.item() / share.item()"},
 )
-def train_step(model, optimizer, batch, start_id, pad_id=0, epsilon=0.1, max_norm=1.0, parts=1):
-    source, target = batch
-    model.train()
-    optimizer.zero_grad()
-    tokens = (target != pad_id).sum()
-    for a, b in zip(source.chunk(parts), target.chunk(parts)):
-        loss = label_smoothed_loss(model(a, shift_right(b, start_id)), b, epsilon, pad_id)
-        (loss * (b != pad_id).sum() / tokens).backward()
-    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
-    optimizer.step()
-    return loss.item()
 
 
-@misconception(
-    "fit", "counted-from-zero", "Your steps count from 0. The first step is number 1, for rate_of and for report."
+wrong_edit(
+    "fit",
+    "counted-from-zero",
+    "Your steps count from 0. The first step is number 1, for rate_of and for report.",
+    {"range(1, steps + 1)": "range(steps)"},
 )
-def fit(model, optimizer, batches, steps, rate_of, one_step, report=None):
-    losses = []
-    for step in range(steps):
-        for group in optimizer.param_groups:
-            group["lr"] = rate_of(step)
-        losses.append(one_step(model, optimizer, next(batches)))
-        if report:
-            report(step, losses[-1])
-    model.eval()
-    return losses
 
 
 @misconception(
@@ -606,70 +508,41 @@ def fit(model, optimizer, batches, steps, rate_of, one_step, report=None):
     return losses
 
 
-@misconception(
-    "fit", "first-group-only", "You set the rate of the first parameter group. An optimizer may have several."
+wrong_edit(
+    "fit",
+    "first-group-only",
+    "You set the rate of the first parameter group. An optimizer may have several.",
+    {"optimizer.param_groups:": "optimizer.param_groups[:1]:"},
 )
-def fit(model, optimizer, batches, steps, rate_of, one_step, report=None):
-    losses = []
-    for step in range(1, steps + 1):
-        optimizer.param_groups[0]["lr"] = rate_of(step)
-        losses.append(one_step(model, optimizer, next(batches)))
-        if report:
-            report(step, losses[-1])
-    model.eval()
-    return losses
 
 
-@misconception("fit", "same-batch", "Every step of yours gets the first batch. Take the next one for each step.")
-def fit(model, optimizer, batches, steps, rate_of, one_step, report=None):
-    losses, batch = [], next(batches)
-    for step in range(1, steps + 1):
-        for group in optimizer.param_groups:
-            group["lr"] = rate_of(step)
-        losses.append(one_step(model, optimizer, batch))
-        if report:
-            report(step, losses[-1])
-    model.eval()
-    return losses
-
-
-@misconception(
-    "fit", "left-in-training-mode", "After the last step the model is to be in evaluation mode: call model.eval()."
+wrong_edit(
+    "fit",
+    "same-batch",
+    "Every step of yours gets the first batch. Take the next one for each step.",
+    {"losses = []": "losses, batch = [], next(batches)", "optimizer, next(batches))": "optimizer, batch)"},
 )
-def fit(model, optimizer, batches, steps, rate_of, one_step, report=None):
-    losses = []
-    for step in range(1, steps + 1):
-        for group in optimizer.param_groups:
-            group["lr"] = rate_of(step)
-        losses.append(one_step(model, optimizer, next(batches)))
-        if report:
-            report(step, losses[-1])
-    return losses
 
 
-@misconception(
-    "fit", "one-step-too-few", "You make one step too few. range(1, n) ends before n: write range(1, steps + 1)."
+wrong_edit(
+    "fit",
+    "left-in-training-mode",
+    "After the last step the model is to be in evaluation mode: call model.eval().",
+    {"    model.eval()\n": ""},
 )
-def fit(model, optimizer, batches, steps, rate_of, one_step, report=None):
-    losses = []
-    for step in range(1, steps):
-        for group in optimizer.param_groups:
-            group["lr"] = rate_of(step)
-        losses.append(one_step(model, optimizer, next(batches)))
-        if report:
-            report(step, losses[-1])
-    model.eval()
-    return losses
 
 
-@misconception(
-    "fit", "never-reported", "You never call report. After each step it is given the step's number and its loss."
+wrong_edit(
+    "fit",
+    "one-step-too-few",
+    "You make one step too few. range(1, n) ends before n: write range(1, steps + 1).",
+    {"range(1, steps + 1)": "range(1, steps)"},
 )
-def fit(model, optimizer, batches, steps, rate_of, one_step, report=None):
-    losses = []
-    for step in range(1, steps + 1):
-        for group in optimizer.param_groups:
-            group["lr"] = rate_of(step)
-        losses.append(one_step(model, optimizer, next(batches)))
-    model.eval()
-    return losses
+
+
+wrong_edit(
+    "fit",
+    "never-reported",
+    "You never call report. After each step it is given the step's number and its loss.",
+    {"        if report is not None:\n            report(step, losses[-1])\n": ""},
+)

@@ -5,8 +5,7 @@ from collections import Counter
 
 import torch
 
-from autograder.misconceptions import misconception
-from mytransformer.attention import merge_heads, scaled_dot_product_attention, split_heads
+from autograder.misconceptions import misconception, wrong_edit
 from mytransformer.masks import padding_mask
 
 # Names of the notebook that answers may use.
@@ -184,192 +183,36 @@ def sampling_probabilities(logits, temperature=1.0, top_k=None, top_p=None):
     return torch.zeros_like(p).scatter(-1, order, p / p.sum(dim=-1, keepdim=True))
 
 
-@misconception(
+wrong_edit(
     "KeyValueCache",
     "always-position-zero",
     "The new token always gets the encoding of position 0. It stands at position t: count the steps.",
+    {"torch.zeros(1, length, x.shape[-1]": "torch.zeros(1, 1, x.shape[-1]"},
 )
-class KeyValueCache:
-    def __init__(self, model, source):
-        self.model, self.memory_mask, self.seen = model, padding_mask(source, model.pad_id), None
-        memory = model.encode(source)
-        self.heads = model.encoder.layers[0].attention.weights.shape[1]
-        self.cross = [self.pair(layer.cross_attention, memory) for layer in model.decoder.layers]
-        self.own = [None] * len(self.cross)
-
-    def pair(self, attention, x):
-        return split_heads(attention.w_k(x), self.heads), split_heads(attention.w_v(x), self.heads)
-
-    def attend(self, attention, y, pair, mask):
-        query = split_heads(attention.w_q(y), self.heads)
-        return attention.w_o(merge_heads(scaled_dot_product_attention(query, *pair, mask)[0]))
-
-    def look_back(self, i, attention, y):
-        pair = self.pair(attention, y)
-        if self.own[i] is not None:
-            pair = [torch.cat([old, new], dim=2) for old, new in zip(self.own[i], pair, strict=True)]
-        self.own[i] = pair
-        return self.attend(attention, y, pair, self.seen)
-
-    def step(self, tokens):
-        new = (tokens != self.model.pad_id)[:, None, None, None]
-        self.seen = new if self.seen is None else torch.cat([self.seen, new], dim=-1)
-        x = self.model.target_embedding(tokens[:, None])
-        x = self.model.position(x)
-        for i, layer in enumerate(self.model.decoder.layers):
-            x = layer.add_norm_1(x, lambda y, i=i, layer=layer: self.look_back(i, layer.self_attention, y))
-            x = layer.add_norm_2(
-                x, lambda y, i=i, layer=layer: self.attend(layer.cross_attention, y, self.cross[i], self.memory_mask)
-            )
-            x = layer.add_norm_3(x, layer.feed_forward)
-        return self.model.generator(self.model.decoder.norm(x))[:, 0]
-
-    def reorder(self, rows):
-        self.memory_mask = self.memory_mask[rows]
-        self.seen = None if self.seen is None else self.seen[rows]
-        self.cross = [[part[rows] for part in pair] for pair in self.cross]
-        self.own = [None if pair is None else [part[rows] for part in pair] for pair in self.own]
 
 
-@misconception(
+wrong_edit(
     "KeyValueCache",
     "no-source-mask",
     "Padding of the source is seen. Keep the source's padding mask, and use it in cross-attention.",
+    {"*self.of_memory[number], self.memory_mask)": "*self.of_memory[number], None)"},
 )
-class KeyValueCache:
-    def __init__(self, model, source):
-        self.model, self.memory_mask, self.seen = model, padding_mask(source, model.pad_id), None
-        memory = model.encode(source)
-        self.heads = model.encoder.layers[0].attention.weights.shape[1]
-        self.cross = [self.pair(layer.cross_attention, memory) for layer in model.decoder.layers]
-        self.own = [None] * len(self.cross)
-
-    def pair(self, attention, x):
-        return split_heads(attention.w_k(x), self.heads), split_heads(attention.w_v(x), self.heads)
-
-    def attend(self, attention, y, pair, mask):
-        query = split_heads(attention.w_q(y), self.heads)
-        return attention.w_o(merge_heads(scaled_dot_product_attention(query, *pair, mask)[0]))
-
-    def look_back(self, i, attention, y):
-        pair = self.pair(attention, y)
-        if self.own[i] is not None:
-            pair = [torch.cat([old, new], dim=2) for old, new in zip(self.own[i], pair, strict=True)]
-        self.own[i] = pair
-        return self.attend(attention, y, pair, self.seen)
-
-    def step(self, tokens):
-        new = (tokens != self.model.pad_id)[:, None, None, None]
-        self.seen = new if self.seen is None else torch.cat([self.seen, new], dim=-1)
-        x = self.model.target_embedding(tokens[:, None])
-        x = x + self.model.position(x.new_zeros(1, self.seen.shape[-1], x.shape[-1]))[:, -1:]
-        for i, layer in enumerate(self.model.decoder.layers):
-            x = layer.add_norm_1(x, lambda y, i=i, layer=layer: self.look_back(i, layer.self_attention, y))
-            x = layer.add_norm_2(
-                x, lambda y, i=i, layer=layer: self.attend(layer.cross_attention, y, self.cross[i], None)
-            )
-            x = layer.add_norm_3(x, layer.feed_forward)
-        return self.model.generator(self.model.decoder.norm(x))[:, 0]
-
-    def reorder(self, rows):
-        self.memory_mask = self.memory_mask[rows]
-        self.seen = None if self.seen is None else self.seen[rows]
-        self.cross = [[part[rows] for part in pair] for pair in self.cross]
-        self.own = [None if pair is None else [part[rows] for part in pair] for pair in self.own]
 
 
-@misconception(
+wrong_edit(
     "KeyValueCache",
     "padding-is-seen",
     "Padding among the target's tokens is seen by later ones. Keep a mask of the tokens that are no padding.",
+    {"*new, self.seen)": "*new, None)"},
 )
-class KeyValueCache:
-    def __init__(self, model, source):
-        self.model, self.memory_mask, self.seen = model, padding_mask(source, model.pad_id), None
-        memory = model.encode(source)
-        self.heads = model.encoder.layers[0].attention.weights.shape[1]
-        self.cross = [self.pair(layer.cross_attention, memory) for layer in model.decoder.layers]
-        self.own = [None] * len(self.cross)
-
-    def pair(self, attention, x):
-        return split_heads(attention.w_k(x), self.heads), split_heads(attention.w_v(x), self.heads)
-
-    def attend(self, attention, y, pair, mask):
-        query = split_heads(attention.w_q(y), self.heads)
-        return attention.w_o(merge_heads(scaled_dot_product_attention(query, *pair, mask)[0]))
-
-    def look_back(self, i, attention, y):
-        pair = self.pair(attention, y)
-        if self.own[i] is not None:
-            pair = [torch.cat([old, new], dim=2) for old, new in zip(self.own[i], pair, strict=True)]
-        self.own[i] = pair
-        return self.attend(attention, y, pair, None)
-
-    def step(self, tokens):
-        new = (tokens != self.model.pad_id)[:, None, None, None]
-        self.seen = new if self.seen is None else torch.cat([self.seen, new], dim=-1)
-        x = self.model.target_embedding(tokens[:, None])
-        x = x + self.model.position(x.new_zeros(1, self.seen.shape[-1], x.shape[-1]))[:, -1:]
-        for i, layer in enumerate(self.model.decoder.layers):
-            x = layer.add_norm_1(x, lambda y, i=i, layer=layer: self.look_back(i, layer.self_attention, y))
-            x = layer.add_norm_2(
-                x, lambda y, i=i, layer=layer: self.attend(layer.cross_attention, y, self.cross[i], self.memory_mask)
-            )
-            x = layer.add_norm_3(x, layer.feed_forward)
-        return self.model.generator(self.model.decoder.norm(x))[:, 0]
-
-    def reorder(self, rows):
-        self.memory_mask = self.memory_mask[rows]
-        self.seen = None if self.seen is None else self.seen[rows]
-        self.cross = [[part[rows] for part in pair] for pair in self.cross]
-        self.own = [None if pair is None else [part[rows] for part in pair] for pair in self.own]
 
 
-@misconception(
+wrong_edit(
     "KeyValueCache",
     "no-final-norm",
     "With pre-norm the decoder has a norm after its last layer. It is missing before the generator.",
+    {"x if last is None else last(x)": "x"},
 )
-class KeyValueCache:
-    def __init__(self, model, source):
-        self.model, self.memory_mask, self.seen = model, padding_mask(source, model.pad_id), None
-        memory = model.encode(source)
-        self.heads = model.encoder.layers[0].attention.weights.shape[1]
-        self.cross = [self.pair(layer.cross_attention, memory) for layer in model.decoder.layers]
-        self.own = [None] * len(self.cross)
-
-    def pair(self, attention, x):
-        return split_heads(attention.w_k(x), self.heads), split_heads(attention.w_v(x), self.heads)
-
-    def attend(self, attention, y, pair, mask):
-        query = split_heads(attention.w_q(y), self.heads)
-        return attention.w_o(merge_heads(scaled_dot_product_attention(query, *pair, mask)[0]))
-
-    def look_back(self, i, attention, y):
-        pair = self.pair(attention, y)
-        if self.own[i] is not None:
-            pair = [torch.cat([old, new], dim=2) for old, new in zip(self.own[i], pair, strict=True)]
-        self.own[i] = pair
-        return self.attend(attention, y, pair, self.seen)
-
-    def step(self, tokens):
-        new = (tokens != self.model.pad_id)[:, None, None, None]
-        self.seen = new if self.seen is None else torch.cat([self.seen, new], dim=-1)
-        x = self.model.target_embedding(tokens[:, None])
-        x = x + self.model.position(x.new_zeros(1, self.seen.shape[-1], x.shape[-1]))[:, -1:]
-        for i, layer in enumerate(self.model.decoder.layers):
-            x = layer.add_norm_1(x, lambda y, i=i, layer=layer: self.look_back(i, layer.self_attention, y))
-            x = layer.add_norm_2(
-                x, lambda y, i=i, layer=layer: self.attend(layer.cross_attention, y, self.cross[i], self.memory_mask)
-            )
-            x = layer.add_norm_3(x, layer.feed_forward)
-        return self.model.generator(x)[:, 0]
-
-    def reorder(self, rows):
-        self.memory_mask = self.memory_mask[rows]
-        self.seen = None if self.seen is None else self.seen[rows]
-        self.cross = [[part[rows] for part in pair] for pair in self.cross]
-        self.own = [None if pair is None else [part[rows] for part in pair] for pair in self.own]
 
 
 @misconception(
@@ -391,164 +234,63 @@ class KeyValueCache:
         self.tokens = None if self.tokens is None else self.tokens[rows]
 
 
-@misconception(
+wrong_edit(
     "KeyValueCache",
     "memory-not-reordered",
     "reorder leaves the memory's keys and values where they are. Everything with a row for each sentence must follow.",
+    {
+        "self.memory_mask, self.seen = self.memory_mask[rows], self.seen[rows]": "self.seen = self.seen[rows]",
+        "        self.of_memory = [(keys[rows], values[rows]) for keys, values in self.of_memory]\n": "",
+    },
 )
-class KeyValueCache:
-    def __init__(self, model, source):
-        self.model, self.memory_mask, self.seen = model, padding_mask(source, model.pad_id), None
-        memory = model.encode(source)
-        self.heads = model.encoder.layers[0].attention.weights.shape[1]
-        self.cross = [self.pair(layer.cross_attention, memory) for layer in model.decoder.layers]
-        self.own = [None] * len(self.cross)
-
-    def pair(self, attention, x):
-        return split_heads(attention.w_k(x), self.heads), split_heads(attention.w_v(x), self.heads)
-
-    def attend(self, attention, y, pair, mask):
-        query = split_heads(attention.w_q(y), self.heads)
-        return attention.w_o(merge_heads(scaled_dot_product_attention(query, *pair, mask)[0]))
-
-    def look_back(self, i, attention, y):
-        pair = self.pair(attention, y)
-        if self.own[i] is not None:
-            pair = [torch.cat([old, new], dim=2) for old, new in zip(self.own[i], pair, strict=True)]
-        self.own[i] = pair
-        return self.attend(attention, y, pair, self.seen)
-
-    def step(self, tokens):
-        new = (tokens != self.model.pad_id)[:, None, None, None]
-        self.seen = new if self.seen is None else torch.cat([self.seen, new], dim=-1)
-        x = self.model.target_embedding(tokens[:, None])
-        x = x + self.model.position(x.new_zeros(1, self.seen.shape[-1], x.shape[-1]))[:, -1:]
-        for i, layer in enumerate(self.model.decoder.layers):
-            x = layer.add_norm_1(x, lambda y, i=i, layer=layer: self.look_back(i, layer.self_attention, y))
-            x = layer.add_norm_2(
-                x, lambda y, i=i, layer=layer: self.attend(layer.cross_attention, y, self.cross[i], self.memory_mask)
-            )
-            x = layer.add_norm_3(x, layer.feed_forward)
-        return self.model.generator(self.model.decoder.norm(x))[:, 0]
-
-    def reorder(self, rows):
-        self.seen = None if self.seen is None else self.seen[rows]
-        self.own = [None if pair is None else [part[rows] for part in pair] for pair in self.own]
 
 
-@misconception(
+wrong_edit(
     "greedy_decode",
     "goes-on-after-the-end",
     "A row that has ended goes on with words. Write model.pad_id there until all rows have ended.",
+    {".masked_fill(ended, model.pad_id)": ""},
 )
-@torch.no_grad()
-def greedy_decode(model, source, start_id, end_id, max_length):
-    was_training = model.training
-    model.eval()
-    cache = KeyValueCache(model, source)
-    tokens = torch.full((len(source), 1), start_id)
-    ended = torch.zeros(len(source), dtype=torch.bool)
-    while tokens.shape[1] < max_length and not ended.all():
-        chosen = cache.step(tokens[:, -1]).argmax(dim=-1)
-        tokens = torch.cat([tokens, chosen[:, None]], dim=1)
-        ended = ended | (chosen == end_id)
-    model.train(was_training)
-    return tokens
 
 
-@misconception(
+wrong_edit(
     "greedy_decode",
     "first-end-stops-all",
     "Your loop stops when one sentence has ended. It must go on until all have: not ended.all().",
+    {"not ended.all()": "not ended.any()"},
 )
-@torch.no_grad()
-def greedy_decode(model, source, start_id, end_id, max_length):
-    was_training = model.training
-    model.eval()
-    cache = KeyValueCache(model, source)
-    tokens = torch.full((len(source), 1), start_id)
-    ended = torch.zeros(len(source), dtype=torch.bool)
-    while tokens.shape[1] < max_length and not ended.any():
-        chosen = cache.step(tokens[:, -1]).argmax(dim=-1).masked_fill(ended, model.pad_id)
-        tokens = torch.cat([tokens, chosen[:, None]], dim=1)
-        ended = ended | (chosen == end_id)
-    model.train(was_training)
-    return tokens
 
 
-@misconception(
+wrong_edit(
     "greedy_decode",
     "filled-with-the-end",
     "After the end you fill up with end_id. Fill up with model.pad_id.",
+    {"masked_fill(ended, model.pad_id)": "masked_fill(ended, end_id)"},
 )
-@torch.no_grad()
-def greedy_decode(model, source, start_id, end_id, max_length):
-    was_training = model.training
-    model.eval()
-    cache = KeyValueCache(model, source)
-    tokens = torch.full((len(source), 1), start_id)
-    ended = torch.zeros(len(source), dtype=torch.bool)
-    while tokens.shape[1] < max_length and not ended.all():
-        chosen = cache.step(tokens[:, -1]).argmax(dim=-1).masked_fill(ended, end_id)
-        tokens = torch.cat([tokens, chosen[:, None]], dim=1)
-        ended = ended | (chosen == end_id)
-    model.train(was_training)
-    return tokens
 
 
-@misconception(
+wrong_edit(
     "greedy_decode",
     "stays-in-eval-mode",
     "The model is in eval mode afterwards. Remember model.training, and restore it with model.train(was_training).",
+    {"    model.train(was_training)\n": ""},
 )
-@torch.no_grad()
-def greedy_decode(model, source, start_id, end_id, max_length):
-    model.eval()
-    cache = KeyValueCache(model, source)
-    tokens = torch.full((len(source), 1), start_id)
-    ended = torch.zeros(len(source), dtype=torch.bool)
-    while tokens.shape[1] < max_length and not ended.all():
-        chosen = cache.step(tokens[:, -1]).argmax(dim=-1).masked_fill(ended, model.pad_id)
-        tokens = torch.cat([tokens, chosen[:, None]], dim=1)
-        ended = ended | (chosen == end_id)
-    return tokens
 
 
-@misconception(
+wrong_edit(
     "greedy_decode",
     "dropout-stays-on",
     "A model in training mode is used as it is, with dropout. Call model.eval() first.",
+    {"    model.eval()\n": ""},
 )
-@torch.no_grad()
-def greedy_decode(model, source, start_id, end_id, max_length):
-    cache = KeyValueCache(model, source)
-    tokens = torch.full((len(source), 1), start_id)
-    ended = torch.zeros(len(source), dtype=torch.bool)
-    while tokens.shape[1] < max_length and not ended.all():
-        chosen = cache.step(tokens[:, -1]).argmax(dim=-1).masked_fill(ended, model.pad_id)
-        tokens = torch.cat([tokens, chosen[:, None]], dim=1)
-        ended = ended | (chosen == end_id)
-    return tokens
 
 
-@misconception(
+wrong_edit(
     "greedy_decode",
     "pad-id-fixed",
     "You fill up with 0. The number of the padding token is model.pad_id.",
+    {"masked_fill(ended, model.pad_id)": "masked_fill(ended, 0)"},
 )
-@torch.no_grad()
-def greedy_decode(model, source, start_id, end_id, max_length):
-    was_training = model.training
-    model.eval()
-    cache = KeyValueCache(model, source)
-    tokens = torch.full((len(source), 1), start_id)
-    ended = torch.zeros(len(source), dtype=torch.bool)
-    while tokens.shape[1] < max_length and not ended.all():
-        chosen = cache.step(tokens[:, -1]).argmax(dim=-1).masked_fill(ended, 0)
-        tokens = torch.cat([tokens, chosen[:, None]], dim=1)
-        ended = ended | (chosen == end_id)
-    model.train(was_training)
-    return tokens
 
 
 @misconception(
@@ -578,254 +320,86 @@ def penalised_score(log_p, n, length_penalty):
     return log_p / n**length_penalty
 
 
-@misconception(
+wrong_edit(
     "beam_search",
     "same-hypothesis-many-times",
     "At the start the same hypothesis counts beam_size times, so all beams stay the same. Only one may count.",
+    {"beam_size), -math.inf, device": "beam_size), 0.0, device"},
 )
-@torch.no_grad()
-def beam_search(model, source, start_id, end_id, max_length, beam_size=4, length_penalty=0.6):
-    was_training = model.training
-    model.eval()
-    found = []
-    for sentence in source:
-        memory, mask = model.encode(sentence[None]), padding_mask(sentence[None], model.pad_id)
-        kept = [([start_id], 0.0)] * beam_size
-        while any(end_id not in tokens[1:] and len(tokens) < max_length for tokens, _ in kept):
-            candidates = []
-            for tokens, log_p in kept:
-                if end_id in tokens[1:]:
-                    candidates.append((tokens, log_p))
-                    continue
-                step = torch.log_softmax(model.decode(torch.tensor([tokens]), memory, mask)[0, -1], dim=-1)
-                candidates += [([*tokens, word], log_p + value) for word, value in enumerate(step.tolist())]
-            kept = sorted(candidates, key=lambda one: -one[1])[:beam_size]
-        found.append(max(kept, key=lambda one: one[1] / ((4 + len(one[0])) / 6) ** length_penalty)[0])
-    model.train(was_training)
-    longest = max(map(len, found))
-    return torch.tensor([tokens + [model.pad_id] * (longest - len(tokens)) for tokens in found])
 
 
-@misconception(
+wrong_edit(
     "beam_search",
     "penalty-multiplied",
     "You multiply by the penalty. Divide log p by ((5 + n) / 6)^length_penalty.",
+    {"(log_p / ((5 + length)": "(log_p * ((5 + length)"},
 )
-@torch.no_grad()
-def beam_search(model, source, start_id, end_id, max_length, beam_size=4, length_penalty=0.6):
-    was_training = model.training
-    model.eval()
-    found = []
-    for sentence in source:
-        memory, mask = model.encode(sentence[None]), padding_mask(sentence[None], model.pad_id)
-        kept = [([start_id], 0.0)]
-        while any(end_id not in tokens[1:] and len(tokens) < max_length for tokens, _ in kept):
-            candidates = []
-            for tokens, log_p in kept:
-                if end_id in tokens[1:]:
-                    candidates.append((tokens, log_p))
-                    continue
-                step = torch.log_softmax(model.decode(torch.tensor([tokens]), memory, mask)[0, -1], dim=-1)
-                candidates += [([*tokens, word], log_p + value) for word, value in enumerate(step.tolist())]
-            kept = sorted(candidates, key=lambda one: -one[1])[:beam_size]
-        found.append(max(kept, key=lambda one: one[1] * ((4 + len(one[0])) / 6) ** length_penalty)[0])
-    model.train(was_training)
-    longest = max(map(len, found))
-    return torch.tensor([tokens + [model.pad_id] * (longest - len(tokens)) for tokens in found])
 
 
-@misconception(
+wrong_edit(
     "beam_search",
     "pruned-with-the-penalty",
     "You prune by the score with the penalty. The hypotheses that are kept are those of the highest log p.",
+    {
+        "log_p, best = (log_p[..., None] + step).flatten(1).topk(beam_size)": (
+            "new = (log_p[..., None] + step).flatten(1)\n"
+            "n = (length + ~ended)[..., None].expand_as(step).flatten(1)\n"
+            "best = (new / ((5 + n) / 6) ** length_penalty).topk(beam_size).indices\n"
+            "log_p = new.gather(1, best)"
+        )
+    },
 )
-@torch.no_grad()
-def beam_search(model, source, start_id, end_id, max_length, beam_size=4, length_penalty=0.6):
-    was_training = model.training
-    model.eval()
-    found = []
-    for sentence in source:
-        memory, mask = model.encode(sentence[None]), padding_mask(sentence[None], model.pad_id)
-        kept = [([start_id], 0.0)]
-        while any(end_id not in tokens[1:] and len(tokens) < max_length for tokens, _ in kept):
-            candidates = []
-            for tokens, log_p in kept:
-                if end_id in tokens[1:]:
-                    candidates.append((tokens, log_p))
-                    continue
-                step = torch.log_softmax(model.decode(torch.tensor([tokens]), memory, mask)[0, -1], dim=-1)
-                candidates += [([*tokens, word], log_p + value) for word, value in enumerate(step.tolist())]
-            kept = sorted(candidates, key=lambda one: -one[1] / ((4 + len(one[0])) / 6) ** length_penalty)[:beam_size]
-        found.append(max(kept, key=lambda one: one[1] / ((4 + len(one[0])) / 6) ** length_penalty)[0])
-    model.train(was_training)
-    longest = max(map(len, found))
-    return torch.tensor([tokens + [model.pad_id] * (longest - len(tokens)) for tokens in found])
 
 
-@misconception(
+wrong_edit(
     "beam_search",
     "start-counted",
     "Your n counts the start token. It is the number of tokens after it.",
+    {"((5 + length) / 6)": "((6 + length) / 6)"},
 )
-@torch.no_grad()
-def beam_search(model, source, start_id, end_id, max_length, beam_size=4, length_penalty=0.6):
-    was_training = model.training
-    model.eval()
-    found = []
-    for sentence in source:
-        memory, mask = model.encode(sentence[None]), padding_mask(sentence[None], model.pad_id)
-        kept = [([start_id], 0.0)]
-        while any(end_id not in tokens[1:] and len(tokens) < max_length for tokens, _ in kept):
-            candidates = []
-            for tokens, log_p in kept:
-                if end_id in tokens[1:]:
-                    candidates.append((tokens, log_p))
-                    continue
-                step = torch.log_softmax(model.decode(torch.tensor([tokens]), memory, mask)[0, -1], dim=-1)
-                candidates += [([*tokens, word], log_p + value) for word, value in enumerate(step.tolist())]
-            kept = sorted(candidates, key=lambda one: -one[1])[:beam_size]
-        found.append(max(kept, key=lambda one: one[1] / ((5 + len(one[0])) / 6) ** length_penalty)[0])
-    model.train(was_training)
-    longest = max(map(len, found))
-    return torch.tensor([tokens + [model.pad_id] * (longest - len(tokens)) for tokens in found])
 
 
-@misconception(
+wrong_edit(
     "beam_search",
     "best-end-stops",
     "You stop when the most probable hypothesis has ended. Another one may still get a higher score.",
+    {"not ended.all()": "not ended[:, 0].all()"},
 )
-@torch.no_grad()
-def beam_search(model, source, start_id, end_id, max_length, beam_size=4, length_penalty=0.6):
-    was_training = model.training
-    model.eval()
-    found = []
-    for sentence in source:
-        memory, mask = model.encode(sentence[None]), padding_mask(sentence[None], model.pad_id)
-        kept = [([start_id], 0.0)]
-        while end_id not in kept[0][0][1:] and len(kept[0][0]) < max_length:
-            candidates = []
-            for tokens, log_p in kept:
-                if end_id in tokens[1:]:
-                    candidates.append((tokens, log_p))
-                    continue
-                step = torch.log_softmax(model.decode(torch.tensor([tokens]), memory, mask)[0, -1], dim=-1)
-                candidates += [([*tokens, word], log_p + value) for word, value in enumerate(step.tolist())]
-            kept = sorted(candidates, key=lambda one: -one[1])[:beam_size]
-        found.append(max(kept, key=lambda one: one[1] / ((4 + len(one[0])) / 6) ** length_penalty)[0])
-    model.train(was_training)
-    longest = max(map(len, found))
-    return torch.tensor([tokens + [model.pad_id] * (longest - len(tokens)) for tokens in found])
 
 
-@misconception(
+wrong_edit(
     "beam_search",
     "no-penalty",
     "The length penalty is not used. Divide log p by ((5 + n) / 6)^length_penalty before you choose.",
+    {"(log_p / ((5 + length) / 6) ** length_penalty)": "log_p"},
 )
-@torch.no_grad()
-def beam_search(model, source, start_id, end_id, max_length, beam_size=4, length_penalty=0.6):
-    was_training = model.training
-    model.eval()
-    found = []
-    for sentence in source:
-        memory, mask = model.encode(sentence[None]), padding_mask(sentence[None], model.pad_id)
-        kept = [([start_id], 0.0)]
-        while any(end_id not in tokens[1:] and len(tokens) < max_length for tokens, _ in kept):
-            candidates = []
-            for tokens, log_p in kept:
-                if end_id in tokens[1:]:
-                    candidates.append((tokens, log_p))
-                    continue
-                step = torch.log_softmax(model.decode(torch.tensor([tokens]), memory, mask)[0, -1], dim=-1)
-                candidates += [([*tokens, word], log_p + value) for word, value in enumerate(step.tolist())]
-            kept = sorted(candidates, key=lambda one: -one[1])[:beam_size]
-        found.append(max(kept, key=lambda one: one[1])[0])
-    model.train(was_training)
-    longest = max(map(len, found))
-    return torch.tensor([tokens + [model.pad_id] * (longest - len(tokens)) for tokens in found])
 
 
-@misconception(
+wrong_edit(
     "beam_search",
     "probabilities-added",
     "You add up probabilities. Those of a sentence are multiplied, so add their logarithms: log_softmax.",
+    {"torch.log_softmax(": "torch.softmax("},
 )
-@torch.no_grad()
-def beam_search(model, source, start_id, end_id, max_length, beam_size=4, length_penalty=0.6):
-    was_training = model.training
-    model.eval()
-    found = []
-    for sentence in source:
-        memory, mask = model.encode(sentence[None]), padding_mask(sentence[None], model.pad_id)
-        kept = [([start_id], 0.0)]
-        while any(end_id not in tokens[1:] and len(tokens) < max_length for tokens, _ in kept):
-            candidates = []
-            for tokens, log_p in kept:
-                if end_id in tokens[1:]:
-                    candidates.append((tokens, log_p))
-                    continue
-                step = torch.softmax(model.decode(torch.tensor([tokens]), memory, mask)[0, -1], dim=-1)
-                candidates += [([*tokens, word], log_p + value) for word, value in enumerate(step.tolist())]
-            kept = sorted(candidates, key=lambda one: -one[1])[:beam_size]
-        found.append(max(kept, key=lambda one: one[1] / ((4 + len(one[0])) / 6) ** length_penalty)[0])
-    model.train(was_training)
-    longest = max(map(len, found))
-    return torch.tensor([tokens + [model.pad_id] * (longest - len(tokens)) for tokens in found])
 
 
-@misconception(
+wrong_edit(
     "beam_search",
     "beams-stay-in-eval-mode",
     "The model is in eval mode afterwards. Remember model.training, and restore it with model.train(was_training).",
+    {"    model.train(was_training)\n": ""},
 )
-@torch.no_grad()
-def beam_search(model, source, start_id, end_id, max_length, beam_size=4, length_penalty=0.6):
-    model.eval()
-    found = []
-    for sentence in source:
-        memory, mask = model.encode(sentence[None]), padding_mask(sentence[None], model.pad_id)
-        kept = [([start_id], 0.0)]
-        while any(end_id not in tokens[1:] and len(tokens) < max_length for tokens, _ in kept):
-            candidates = []
-            for tokens, log_p in kept:
-                if end_id in tokens[1:]:
-                    candidates.append((tokens, log_p))
-                    continue
-                step = torch.log_softmax(model.decode(torch.tensor([tokens]), memory, mask)[0, -1], dim=-1)
-                candidates += [([*tokens, word], log_p + value) for word, value in enumerate(step.tolist())]
-            kept = sorted(candidates, key=lambda one: -one[1])[:beam_size]
-        found.append(max(kept, key=lambda one: one[1] / ((4 + len(one[0])) / 6) ** length_penalty)[0])
-    longest = max(map(len, found))
-    return torch.tensor([tokens + [model.pad_id] * (longest - len(tokens)) for tokens in found])
 
 
-@misconception(
+wrong_edit(
     "beam_search",
     "beams-filled-with-the-end",
     "After the end you fill up with end_id. Fill up with model.pad_id.",
+    {
+        "step[..., model.pad_id] =": "step[..., end_id] =",
+        "step[..., model.pad_id].masked_fill": "step[..., end_id].masked_fill",
+    },
 )
-@torch.no_grad()
-def beam_search(model, source, start_id, end_id, max_length, beam_size=4, length_penalty=0.6):
-    was_training = model.training
-    model.eval()
-    found = []
-    for sentence in source:
-        memory, mask = model.encode(sentence[None]), padding_mask(sentence[None], model.pad_id)
-        kept = [([start_id], 0.0)]
-        while any(end_id not in tokens[1:] and len(tokens) < max_length for tokens, _ in kept):
-            candidates = []
-            for tokens, log_p in kept:
-                if end_id in tokens[1:]:
-                    candidates.append((tokens, log_p))
-                    continue
-                step = torch.log_softmax(model.decode(torch.tensor([tokens]), memory, mask)[0, -1], dim=-1)
-                candidates += [([*tokens, word], log_p + value) for word, value in enumerate(step.tolist())]
-            kept = sorted(candidates, key=lambda one: -one[1])[:beam_size]
-        found.append(max(kept, key=lambda one: one[1] / ((4 + len(one[0])) / 6) ** length_penalty)[0])
-    model.train(was_training)
-    longest = max(map(len, found))
-    return torch.tensor([tokens + [end_id] * (longest - len(tokens)) for tokens in found])
 
 
 @misconception(
