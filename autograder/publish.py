@@ -15,7 +15,7 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from nbgrader.apps import NbGraderAPI
 from nbgrader.preprocessors import ClearHiddenTests, ClearSolutions
@@ -27,6 +27,7 @@ from autograder.portable import Portable, SourceError
 from autograder.source import Source, instructor_notebook, page_notebook, read
 
 Report = Callable[[str], None]
+CELL_MINUTES = 60  # the longest cell takes one or two, and many times that on a machine that is busy
 
 
 class PublishError(RuntimeError):
@@ -138,14 +139,20 @@ def _executed_page(course: Course, source: Source) -> NotebookNode:
     """Run the page with the solutions, then take solutions and hidden tests out and keep the outputs."""
     notebook = page_notebook(source)
     path = os.pathsep.join(filter(None, [str(course.root), str(here().root), os.environ.get("PYTHONPATH")]))
-    client = NotebookClient(notebook, timeout=600, kernel_name="python3", store_widget_state=False, record_timing=False)
-    client.extra_arguments = ["--log-level=ERROR"]
+    client = NotebookClient(notebook, kernel_name="python3", store_widget_state=False, record_timing=False)
+    client.timeout, client.extra_arguments = round(CELL_MINUTES * 60), ["--log-level=ERROR"]
     try:
         with tempfile.TemporaryDirectory() as folder:
             client.resources["metadata"] = {"path": folder}
             client.execute(env={**os.environ, "PYTHONPATH": path})
     except CellExecutionError as error:
         raise PublishError(f"{source.chapter.source}: a cell fails with the reference solutions.\n{error}") from error
+    except CellTimeoutError as error:
+        reason = f"a cell ran for more than {CELL_MINUTES} minutes"
+        raise PublishError(f"{source.chapter.source}: {reason}.\n{error}") from error
+    except DeadKernelError as error:
+        reason = "Python ended while it ran the page, most often because the memory was used up"
+        raise PublishError(f"{source.chapter.source}: {reason}.") from error
     config = nbgrader_config(course)
     for preprocessor in (ClearSolutions(config=config), ClearHiddenTests(config=config)):
         notebook, _ = preprocessor.preprocess(notebook, {})

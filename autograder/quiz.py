@@ -82,7 +82,10 @@ def _render(question: dict, variant: str) -> Rendered:
         names[name] = eval(expression, {"np": np}, names)  # the author's own expressions, never a student's
 
     def fill(text: str) -> str:
-        return _templates().from_string(str(text)).render(names).strip()
+        filled = _templates().from_string(str(text)).render(names).strip()
+        if "$$" in filled or filled.count("$") % 2:
+            raise ValueError(f"dollar signs that do not pair (`matrix` brings its own): {filled!r}")
+        return filled
 
     chosen = [o for o in own.get("options", question.get("options", [])) if o.get("when", variant) == variant]
     if len(chosen) < 2:

@@ -5,11 +5,14 @@ import re
 import shutil
 import subprocess
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import nbformat
 import pytest
 from bs4 import BeautifulSoup
+from markdown_it import MarkdownIt
+from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from autograder.layout import Chapter, Course, here
 from autograder.quiz import load_quiz
@@ -109,6 +112,19 @@ def test_the_notebook_holds_no_raw_myst(published: Course, chapter: Chapter) -> 
         if cell.cell_type == "markdown":
             text = re.sub(r"(`+)[\s\S]+?\1", "", cell.source)
             assert not re.search(r"^:::|^`{3,}\{|\{[a-z]+(:[a-z]+)?\}`|^\([\w-]+\)=$", text, re.MULTILINE), cell.source
+
+
+@every_chapter
+def test_formulas_are_found_by_every_notebook_program(published: Course, chapter: Chapter) -> None:
+    """Visual Studio Code wants no letter before the first dollar sign, no digit after the last, and no space within."""
+    markdown = MarkdownIt("commonmark").enable("table").use(dollarmath_plugin, allow_space=False, allow_digits=False)
+    cells = nbformat.read(chapter.student_notebook, as_version=4).cells
+    inline = [t for c in cells if c.cell_type == "markdown" for t in markdown.parse(c.source) if t.type == "inline"]
+    parts = [part for token in inline for part in token.children or []]
+    assert any(part.type == "math_inline" for part in parts)
+    assert not [part.content for part in parts if part.type == "text" and "$" in part.content]
+    before = [part for part, formula in pairwise(parts) if formula.type == "math_inline"]
+    assert not [part.content for part in before if part.type == "text" and part.content[-1:].isalpha()]
 
 
 @every_chapter

@@ -166,6 +166,20 @@ def test_a_reference_that_fails_its_tests_is_not_published(course: Course) -> No
         run(course)
 
 
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [("__import__('time').sleep(30)", "ran for more than"), ("__import__('os')._exit(1)", "Python ended")],
+)
+def test_a_page_that_does_not_end_well_is_named(
+    course: Course, monkeypatch: pytest.MonkeyPatch, code: str, words: str
+) -> None:
+    monkeypatch.setattr("autograder.publish.CELL_MINUTES", 1 / 30)
+    text = TINY_CHAPTER.replace("return secret_of_double * x", f"return {code}")
+    course.chapter("01-tiny").source.write_text(text, encoding="utf-8")
+    with pytest.raises(PublishError, match=rf"tiny\.md: (.|\n)*{words}"):
+        run(course)
+
+
 def test_ids_are_derived(course: Course) -> None:
     run(course)
     notebook = json.loads(course.chapter("01-tiny").student_notebook.read_text(encoding="utf-8"))
@@ -188,6 +202,8 @@ def test_quiz_variants_have_other_numbers_and_computed_keys(course: Course) -> N
         (", right: true", "", "no option is right"),
         (', why: "Multiplied instead of divided."', "", "no feedback"),
         ("twice | matrix", "right | matrix", "read the same"),
+        ("{{ twice | matrix(2) }}", "$x = {{ twice | matrix(2) }}$", "dollar signs"),
+        ("{{ twice | matrix(2) }}", "$x = {{ twice | matrix(2) }}", "dollar signs"),
         ("np.sqrt(2)", "np.sqrt(two)", "two"),
         ("- id: ", "- {id: ", "line 2"),
         (TINY_QUIZ, "", "no list"),

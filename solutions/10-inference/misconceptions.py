@@ -393,6 +393,14 @@ wrong_edit(
 
 wrong_edit(
     "beam_search",
+    "ended-hypotheses-go-on",
+    "A hypothesis that has ended goes on in your search. Its only continuation is padding, which costs nothing.",
+    {"        step = step.masked_fill(ended[..., None], -math.inf)\n": ""},
+)
+
+
+wrong_edit(
+    "beam_search",
     "beams-filled-with-the-end",
     "After the end you fill up with end_id. Fill up with model.pad_id.",
     {
