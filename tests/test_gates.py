@@ -123,8 +123,9 @@ def test_formulas_are_found_by_every_notebook_program(published: Course, chapter
     parts = [part for token in inline for part in token.children or []]
     assert any(part.type == "math_inline" for part in parts)
     assert not [part.content for part in parts if part.type == "text" and "$" in part.content]
-    before = [part for part, formula in pairwise(parts) if formula.type == "math_inline"]
-    assert not [part.content for part in before if part.type == "text" and part.content[-1:].isalpha()]
+    pairs = [pair for token in inline for pair in pairwise(token.children or [])]
+    before = [part.content for part, formula in pairs if formula.type == "math_inline" and part.type == "text"]
+    assert not [text for text in before if text[-1:].isalpha()]
 
 
 @every_chapter
