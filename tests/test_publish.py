@@ -167,13 +167,13 @@ def test_a_reference_that_fails_its_tests_is_not_published(course: Course) -> No
 
 
 @pytest.mark.parametrize(
-    ("code", "words"),
-    [("__import__('time').sleep(30)", "ran for more than"), ("__import__('os')._exit(1)", "Python ended")],
+    ("code", "minutes", "words"),
+    [("__import__('time').sleep(60)", 1 / 30, "ran for more than"), ("__import__('os')._exit(1)", 60, "Python ended")],
 )
 def test_a_page_that_does_not_end_well_is_named(
-    course: Course, monkeypatch: pytest.MonkeyPatch, code: str, words: str
+    course: Course, monkeypatch: pytest.MonkeyPatch, code: str, minutes: float, words: str
 ) -> None:
-    monkeypatch.setattr("autograder.publish.CELL_MINUTES", 1 / 30)
+    monkeypatch.setattr("autograder.publish.CELL_MINUTES", minutes)
     text = TINY_CHAPTER.replace("return secret_of_double * x", f"return {code}")
     course.chapter("01-tiny").source.write_text(text, encoding="utf-8")
     with pytest.raises(PublishError, match=rf"tiny\.md: (.|\n)*{words}"):
