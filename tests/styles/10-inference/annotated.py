@@ -80,7 +80,8 @@ class KeyValueCache:
             hidden = layer.add_norm_3(
                 layer.add_norm_2(layer.add_norm_1(hidden, self_attn), cross_attn), layer.feed_forward
             )
-        return self.model.generator(self.model.decoder.norm(hidden))[:, -1, :]
+        last = getattr(self.model.decoder, "norm", None) or nn.Identity()
+        return self.model.generator(last(hidden))[:, -1, :]
 
     def reorder(self, rows):
         def select(past):

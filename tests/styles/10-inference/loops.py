@@ -85,7 +85,8 @@ class KeyValueCache:
             x = layer.add_norm_1(x, look_back)
             x = layer.add_norm_2(x, look_over)
             x = layer.add_norm_3(x, layer.feed_forward)
-        return self.model.generator(self.model.decoder.norm(x)).squeeze(1)
+        last = getattr(self.model.decoder, "norm", None) or nn.Identity()
+        return self.model.generator(last(x)).squeeze(1)
 
     def reorder(self, rows):
         self.hidden_source = self.hidden_source[rows]

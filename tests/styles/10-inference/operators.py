@@ -68,7 +68,8 @@ class KeyValueCache:
                 x, lambda y, i=i, a=layer.cross_attention: self._look(a, y, self.mem[:, i], self.src_ok)
             )
             x = layer.add_norm_3(x, layer.feed_forward)
-        return self.m.generator(self.m.decoder.norm(x)).select(1, 0).detach()
+        last = getattr(self.m.decoder, "norm", None) or nn.Identity()
+        return self.m.generator(last(x)).select(1, 0).detach()
 
     def reorder(self, rows):
         for name in ("mem", "past", "src_ok", "tgt_ok"):
