@@ -20,7 +20,7 @@ def write_sample_class(chapter: Chapter, folder: Path, whole: bool = True) -> di
 
     Args:
         whole: every misconception stands among right answers to all other exercises. Otherwise only to those that have
-            to do with it, which takes half of the time; the others are not attempted.
+            to do with it, which takes less time; the others are not attempted.
 
     Returns:
         student → expected marks; None where a problem must be reported.
@@ -33,12 +33,14 @@ def write_sample_class(chapter: Chapter, folder: Path, whole: bool = True) -> di
     full = {cell.grade_id: cell.points for cell in release.graded}
     stub = _read(chapter, chapter.student_notebook)
     right = reference(chapter)
+    needs = _needs(release)
     samples = {"reference-solution": right, "untouched-stub": stub}
     expected: dict[str, Marks | None] = {"reference-solution": full, "untouched-stub": dict.fromkeys(full, 0.0)}
     for misconception in load(chapter):
         student = f"wrong-{misconception.id}"
         notebook = with_misconception(chapter, right, misconception)
-        others = set() if whole else _unrelated(release, misconception.exercise)
+        related = set[str]().union(*(needed for needed in needs.values() if misconception.exercise in needed))
+        others = set() if whole else needs.keys() - related
         for cell, untouched in zip(notebook.cells, stub.cells, strict=True):
             if cell.metadata.get("nbgrader", {}).get("grade_id") in others:
                 cell.source = untouched.source
@@ -80,20 +82,16 @@ def with_misconception(chapter: Chapter, right: NotebookNode, misconception: Mis
     )
 
 
-def _unrelated(release: Release, exercise: str) -> set[str]:
-    """Exercises that neither use this one, by any way round, nor are used by those that do."""
+def _needs(release: Release) -> dict[str, set[str]]:
+    """For each exercise the grade ids of the cells that it and its tests use, in turn; its own among them."""
     cells = [cell for cell in release.cells if not cell.is_test]
     sources = [cell.source for cell in cells]
-    related, exercises = set[str](), set[str]()
+    needs = {}
     for test in release.graded:
-        if test.is_quiz:
-            continue
-        exercises.add(test.exercise)
-        places = names.needed(names.used(test.source) | {test.exercise}, sources)
-        needed = {test.exercise, *(cells[place].grade_id for place in places)}
-        if exercise in needed:
-            related |= needed
-    return exercises - related
+        if not test.is_quiz:
+            places = names.needed(names.used(test.source) | {test.exercise}, sources)
+            needs[test.exercise] = {test.exercise, *(cells[place].grade_id for place in places)}
+    return needs
 
 
 def _content(notebook: NotebookNode) -> bytes:

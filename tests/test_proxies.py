@@ -124,6 +124,16 @@ def test_several_inputs_and_outputs(get: Callable[[str], Any]) -> None:
     assert torch.equal(c, torch.ones_like(X))
 
 
+def test_a_second_pass_through_a_freed_graph_is_refused(get: Callable[[str], Any]) -> None:
+    x = X.clone().requires_grad_()
+    y = get("two")(x, x)[0].sum()
+    (once,) = torch.autograd.grad(y, x, retain_graph=True)
+    (twice,) = torch.autograd.grad(y, x)
+    assert torch.equal(once, twice)
+    with pytest.raises(RuntimeError, match="second time"):
+        torch.autograd.grad(y, x)
+
+
 def test_gradcheck(get: Callable[[str], Any]) -> None:
     x = torch.randn(2, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda a: get("two")(a, a)[0], (x,))

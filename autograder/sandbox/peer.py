@@ -283,13 +283,13 @@ class _Link(torch.autograd.Function):
         ctx.peer, ctx.count, ctx.call = peer, count, _Call(peer, call)
         ctx.shapes = [(tensor.shape, tensor.dtype) for tensor in rest[count:]]
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(anchor)  # so that PyTorch refuses a second backward pass where it would without the line
+        ctx.save_for_backward(anchor)  # so that a freed graph is known as freed, as after most operations
         return tuple(tensor.clone() for tensor in rest[:count])
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple:
-        _ = ctx.saved_tensors  # raises if the graph has been freed
+        _ = ctx.saved_tensors  # a RuntimeError if the graph has been freed
         answer = ctx.peer.ask("vjp", ctx.call.number, [None if g is None else pack_tensor(g) for g in grads])
         found = [None if packed is None else unpack_tensor(packed)[0] for packed in answer]
         if [(g.shape, g.dtype) if g is not None else s for g, s in zip(found, ctx.shapes, strict=True)] != ctx.shapes:
