@@ -84,7 +84,8 @@ def _render(question: dict, variant: str) -> Rendered:
     def fill(text: str) -> str:
         filled = _templates().from_string(str(text)).render(names).strip()
         if "$$" in filled or filled.count("$") % 2:
-            raise ValueError(f"dollar signs: one pair a formula, none within another (`matrix` brings its own): {filled!r}")
+            problem = "dollar signs: one pair a formula, none within another (`matrix` brings its own)"
+            raise ValueError(f"{problem}: {filled!r}")
         return filled
 
     chosen = [o for o in own.get("options", question.get("options", [])) if o.get("when", variant) == variant]
