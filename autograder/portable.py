@@ -114,7 +114,9 @@ class Portable:
             return f"[{html.escape(shown.strip(), quote=False)}]({self.site}/book/glossary.html#term-{slug})"
         if name == "doc":
             shown, _, target = content.partition("<")
-            path = (target.rstrip(">") or shown).strip().lstrip("/")
+            if not target:
+                raise SourceError(f"a link needs words: {{doc}}`words <{content}>`")
+            path = target.rstrip(">").strip().lstrip("/")
             return f"[{shown.strip()}]({self.site}/{path}.html)"
         raise SourceError(f"the role {{{name}}} is not one of those that CONTRIBUTING.md lists")
 

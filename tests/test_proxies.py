@@ -97,6 +97,17 @@ def test_untouched_arguments_stay_the_same_objects(get: Callable[[str], Any]) ->
     assert items[0] is inner and items[1] is X
 
 
+def test_an_argument_that_is_returned_is_the_same_tensor(get: Callable[[str], Any]) -> None:
+    x = X.clone().requires_grad_()
+    assert get("echo")(x) is x and get("echo")(1, x)[1] is x and get("scale")(x, 1.0) is not x
+    y = X.clone()
+    get("add_into_result")(lambda x: x, y)
+    assert torch.equal(y, X + 1)
+    get("add_into_result")(lambda x: x * 1, y)
+    assert torch.equal(y, X + 1)
+    assert get("tracked")(y).requires_grad and not y.requires_grad
+
+
 def test_the_same_tensor_twice_is_one(get: Callable[[str], Any]) -> None:
     assert get("same")(X, X) and not get("same")(X, X.clone())
 

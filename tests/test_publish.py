@@ -136,6 +136,8 @@ def test_links_follow_the_address_of_the_site(course: Course) -> None:
     (course.root / "_config.yml").write_text("html:\n  baseurl: https://example.org/course/\n")
     link = "https://example.org/course/book/glossary.html#term-query"
     assert Portable(course).text("{term}`query`") == f"[query]({link})"
+    page = "https://example.org/course/chapters/01-tiny/tiny.html"
+    assert Portable(course).text("{doc}`chapter 01 </chapters/01-tiny/tiny>`") == f"[chapter 01]({page})"
 
 
 @pytest.mark.parametrize(
@@ -144,6 +146,7 @@ def test_links_follow_the_address_of_the_site(course: Course) -> None:
         (":::{note}", ":::{mystery}", "mystery"),
         ("{term}`query`", "{numref}`query`", "numref"),
         ("{cite:p}`vaswani2017attention`", "{cite:p}`nobody2017`", "nobody2017"),
+        ("{term}`query`", "{doc}`/book/glossary`", "a link needs words"),
         ("{exercise} double", "{exercise} triple", "triple"),
         (":points: 2\n", "", "points"),
         (":points: 2\n", ":points: two\n", "whole numbers.*two"),

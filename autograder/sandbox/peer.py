@@ -100,12 +100,15 @@ class Peer:
             "call", number, method, packed, pack_all(tensors), grad, pushed, pack_all(pushed_tensors), dropped
         )
         del self.dropped_calls[: len(dropped[0])], self.dropped_objects[: len(dropped[1])]
-        value, values, call, mutated, pulled, pulled_tensors = answer
+        value, values, same, call, mutated, pulled, pulled_tensors = answer
         self._mutate([list(args), kwargs], tensors, mutated)
         for module, change in zip(modules, unpack(pulled, unpack_all(pulled_tensors), self.resolve), strict=True):
             module.update(change)
         inputs = [tensor for tensor in tensors if tensor.requires_grad] + parameters
-        return unpack(value, self._linked(values, call, inputs), self.resolve)
+        outputs = self._linked(values, call, inputs)
+        for place, argument in same.items():
+            outputs[place] = tensors[argument]
+        return unpack(value, outputs, self.resolve)
 
     def _linked(self, values: list, call: int, inputs: list[Tensor]) -> list[Tensor]:
         """The tensors of an answer; those with a gradient over there get one here."""
@@ -191,15 +194,27 @@ class Peer:
             call, self.next_number = self.next_number, self.next_number + 1
             self.calls[call] = (leaves + self.trainable(modules), differentiable)
         state, state_tensors = pack(self.state_changes(modules), self.keep)
-        mutated = self._mutated([args, kwargs], packed, values, tensors)
-        return [answer, pack_all(outputs), call, mutated, state, pack_all(state_tensors)]
+        changed = self._changed(values, tensors)
+        # An argument that is returned as it came is the caller's own tensor, as it would be in one process.
+        untouched = {
+            id(tensor): place
+            for place, tensor in enumerate(tensors)
+            if place not in changed and tensor.requires_grad == values[place][3]
+        }
+        same = {place: untouched[id(output)] for place, output in enumerate(outputs) if id(output) in untouched}
+        mutated = self._mutated([args, kwargs], packed, tensors, changed)
+        return [answer, pack_all(outputs), same, call, mutated, state, pack_all(state_tensors)]
 
-    def _mutated(self, arguments: list, packed: bytes, values: list, tensors: list[Tensor]) -> list | None:
+    def _changed(self, values: list, tensors: list[Tensor]) -> dict[int, list]:
+        """The tensors whose values are no longer those that came, by their place."""
         changed = {}
         for place, (tensor, before) in enumerate(zip(tensors, values, strict=True)):
             now = pack_tensor(tensor)
             if [*now[:2], now[5]] != [*before[:2], before[5]]:
                 changed[place] = now
+        return changed
+
+    def _mutated(self, arguments: list, packed: bytes, tensors: list[Tensor], changed: dict[int, list]) -> list | None:
         after, found = pack(arguments, self.keep)
         places = {id(tensor): place for place, tensor in enumerate(tensors)}
         order = [places.get(id(tensor)) for tensor in found]  # None: a tensor that the call has put there
