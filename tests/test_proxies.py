@@ -105,7 +105,20 @@ def test_an_argument_that_is_returned_is_the_same_tensor(get: Callable[[str], An
     assert torch.equal(y, X + 1)
     get("add_into_result")(lambda x: x * 1, y)
     assert torch.equal(y, X + 1)
-    assert get("tracked")(y).requires_grad and not y.requires_grad
+
+
+def test_what_a_call_leaves_on_its_argument(get: Callable[[str], Any]) -> None:
+    x = X.clone()
+    assert get("track")(x) is x and x.requires_grad and x.grad is None
+    get("backward")(x)
+    assert torch.equal(x.grad, 2 * X)
+    get("backward")(x)
+    assert torch.equal(x.grad, 4 * X)
+    get("scale")(x).sum().backward()  # only its own gradient is added
+    assert torch.equal(x.grad, 4 * X + 2)
+    plain = X.clone()
+    assert get("grad_of")(get("scale"), plain).tolist() == [[2, 2], [2, 2]]
+    assert plain.grad is None and not plain.requires_grad
 
 
 def test_the_same_tensor_twice_is_one(get: Callable[[str], Any]) -> None:
@@ -194,6 +207,16 @@ def test_objects(get: Callable[[str], Any]) -> None:
     other, table = get("make")()
     assert other is not thing and table["thing"] is get("Thing")
     assert get("same")(other, other) and not get("same")(other, thing)
+
+
+def test_iterators_give_one_item_at_a_time(get: Callable[[str], Any]) -> None:
+    before = get("counted")()
+    numbers = get("count")(4)
+    assert next(numbers) == 0 and next(numbers) == 1 and get("counted")() == before + 2
+    assert list(numbers) == [2, 3] and list(numbers) == [] and next(numbers, None) is None
+    assert [number for number, _ in zip(get("count")(10**9), "ab", strict=False)] == [0, 1]
+    with pytest.raises(TypeError, match="not an iterator"):
+        next(get("Thing")())
 
 
 # --- the end ---------------------------------------------------------------------------------------------------------

@@ -45,7 +45,12 @@ class Line(Peer):
             return self.objects[number]
         proxy = self.proxies.get(number)
         if proxy is None:
-            made = {"function": FunctionProxy, "class": ClassProxy, "module": ModuleProxy}
+            made = {
+                "function": FunctionProxy,
+                "class": ClassProxy,
+                "module": ModuleProxy,
+                "iterator": IteratorProxy,
+            }
             proxy = made.get(str(description.get("kind")), ObjectProxy)(self, number, str(description.get("name")))
             self.watch(proxy, number)
         return proxy
@@ -132,6 +137,16 @@ class ObjectProxy:
 
     def __repr__(self) -> str:
         return f"<{self._remote.name} of the student>"
+
+
+class IteratorProxy(ObjectProxy):
+    """A generator or another iterator of the student, of which only what is asked for is taken."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return self._remote.line.item(self._remote.number, "next")
 
 
 class FunctionProxy(ObjectProxy):

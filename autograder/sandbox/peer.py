@@ -101,10 +101,10 @@ class Peer:
         )
         del self.dropped_calls[: len(dropped[0])], self.dropped_objects[: len(dropped[1])]
         value, values, same, call, mutated, pulled, pulled_tensors = answer
+        inputs = [tensor for tensor in tensors if tensor.requires_grad] + parameters
         self._mutate([list(args), kwargs], tensors, mutated)
         for module, change in zip(modules, unpack(pulled, unpack_all(pulled_tensors), self.resolve), strict=True):
             module.update(change)
-        inputs = [tensor for tensor in tensors if tensor.requires_grad] + parameters
         outputs = self._linked(values, call, inputs)
         for place, argument in same.items():
             outputs[place] = tensors[argument]
@@ -130,7 +130,12 @@ class Peer:
         """What the call changed in its arguments is changed in the originals, as it would be in one process."""
         if not mutated:
             return
-        packed, changed, places, new_tensors = mutated
+        packed, changed, places, new_tensors, flags, grads = mutated
+        for place, grad in grads.items():
+            tensor, new = tensors[place], unpack_tensor(grad)[0]
+            tensor.grad = new if tensor.grad is None else tensor.grad + new
+        for place, flag in flags.items():
+            tensors[place].requires_grad_(flag)
         with torch.no_grad():
             for place, values in changed.items():
                 tensor, new = tensors[place], unpack_tensor(values)[0]
@@ -196,13 +201,9 @@ class Peer:
         state, state_tensors = pack(self.state_changes(modules), self.keep)
         changed = self._changed(values, tensors)
         # An argument that is returned as it came is the caller's own tensor, as it would be in one process.
-        untouched = {
-            id(tensor): place
-            for place, tensor in enumerate(tensors)
-            if place not in changed and tensor.requires_grad == values[place][3]
-        }
+        untouched = {id(tensor): place for place, tensor in enumerate(tensors) if place not in changed}
         same = {place: untouched[id(output)] for place, output in enumerate(outputs) if id(output) in untouched}
-        mutated = self._mutated([args, kwargs], packed, tensors, changed)
+        mutated = self._mutated([args, kwargs], packed, values, tensors, changed)
         return [answer, pack_all(outputs), same, call, mutated, state, pack_all(state_tensors)]
 
     def _changed(self, values: list, tensors: list[Tensor]) -> dict[int, list]:
@@ -214,13 +215,20 @@ class Peer:
                 changed[place] = now
         return changed
 
-    def _mutated(self, arguments: list, packed: bytes, tensors: list[Tensor], changed: dict[int, list]) -> list | None:
+    def _mutated(
+        self, arguments: list, packed: bytes, before: list, tensors: list[Tensor], changed: dict[int, list]
+    ) -> list | None:
         after, found = pack(arguments, self.keep)
         places = {id(tensor): place for place, tensor in enumerate(tensors)}
         order = [places.get(id(tensor)) for tensor in found]  # None: a tensor that the call has put there
         structure = after if after != packed or order != list(range(len(tensors))) else b""
         new = [tensor for tensor in found if id(tensor) not in places] if structure else []
-        return [structure, changed, order, pack_all(new)] if structure or changed else None
+        leaves = [(place, tensor) for place, tensor in enumerate(tensors) if tensor.is_leaf]
+        flags = {place: tensor.requires_grad for place, tensor in leaves if tensor.requires_grad != before[place][3]}
+        grads = {place: pack_tensor(_taken(tensor)) for place, tensor in leaves if tensor.grad is not None}
+        if not (structure or changed or flags or grads):
+            return None
+        return [structure, changed, order, pack_all(new), flags, grads]
 
     def do_vjp(self, call: int, grads: list) -> list:
         """The product of `grads` with the derivative of an earlier call's outputs by its inputs."""

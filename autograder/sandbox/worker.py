@@ -5,6 +5,7 @@ import io
 import re
 import socket
 import traceback
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
@@ -117,12 +118,14 @@ class Worker(Peer):
         return getattr(owner, name)
 
     def do_item(self, number: int, what: str, packed: bytes, values: list) -> list:
-        """len, items or one item of an object."""
+        """len, items, next or one item of an object."""
         owner: Any = self.objects[number]
         if what == "len":
             value: object = len(owner)
         elif what == "items":
             value = [item for item, _ in zip(owner, range(100_000), strict=False)]
+        elif what == "next":
+            value = next(owner)
         else:
             value = owner[unpack(packed, unpack_all(values), self.resolve)]
         answer, tensors = pack(value, self.keep)
@@ -139,6 +142,8 @@ class Worker(Peer):
             kind = "module"
         elif isinstance(item, type):
             kind = "class"
+        elif isinstance(item, Iterator):
+            kind = "iterator"
         else:
             kind = "function" if callable(item) else "object"
         name = getattr(item, "__name__", type(item).__name__)
