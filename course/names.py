@@ -10,6 +10,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 MAGIC = re.compile(r"^\s*[%!?]|=\s*[%!]|\?\s*$", re.MULTILINE)
 MAX_MAGICS = 50
+COMPREHENSION = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
 def python(source: str) -> str:
@@ -48,6 +49,9 @@ def bound(source: str) -> frozenset[str]:
             found.add(node.name)
             continue  # what is inside belongs to it
         if isinstance(node, ast.Lambda):
+            continue
+        if isinstance(node, COMPREHENSION):  # its variables are its own, but for those of :=
+            waiting.extend(inner.target for inner in ast.walk(node) if isinstance(inner, ast.NamedExpr))
             continue
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.add(node.id)
@@ -103,12 +107,24 @@ def _in_order(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 def _scopes(statement: ast.stmt) -> list[symtable.SymbolTable]:
     """The statement's own scope, and those inside it."""
-    text = ast.unparse(ast.Module(body=[statement], type_ignores=[]))
+    text = ast.unparse(_Generators().visit(ast.parse(ast.unparse(statement))))
     scopes, waiting = [], [symtable.symtable(text, "cell", "exec")]
     while waiting:
         scopes.append(waiting.pop(0))
         waiting.extend(scopes[-1].get_children())
     return scopes
+
+
+class _Generators(ast.NodeTransformer):
+    """Generator expressions for all comprehensions: since Python 3.12 the others are part of what is around them."""
+
+    def visit_ListComp(self, node: ast.ListComp | ast.SetComp) -> ast.AST:
+        return self.generic_visit(ast.GeneratorExp(node.elt, node.generators))
+
+    visit_SetComp = visit_ListComp
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.AST:
+        return self.generic_visit(ast.GeneratorExp(ast.Tuple([node.key, node.value], ast.Load()), node.generators))
 
 
 def _read(scope: symtable.SymbolTable) -> set[str]:
