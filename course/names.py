@@ -17,8 +17,11 @@ def python(source: str) -> str:
     """The cell as Python, with magics turned into calls of `get_ipython()`.
 
     Raises:
-        SyntaxError: more magics than anybody needs; IPython takes a pass over the cell for each.
+        SyntaxError: a NUL, on which tokenize of Python 3.12 and later fails in odd ways; or more magics than anybody
+            needs, as IPython takes a pass over the cell for each.
     """
+    if "\0" in source:
+        raise SyntaxError("source code cannot contain null bytes")
     if len(MAGIC.findall(source)) > MAX_MAGICS:
         raise SyntaxError(f"more than {MAX_MAGICS} magics in a cell")
     return TransformerManager().transform_cell(source)
