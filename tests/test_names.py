@@ -2,7 +2,7 @@
 
 import pytest
 
-from course.names import bound, has_magic, needed, used
+from course.names import bound, has_magic, needed, python, used
 
 
 @pytest.mark.parametrize(
@@ -84,3 +84,10 @@ def test_needed_ends_when_cells_need_each_other() -> None:
 def test_has_magic() -> None:
     assert has_magic("x = 1\n%load_ext jaxtyping") and has_magic("  !ls") and has_magic("%%time\nx")
     assert not has_magic("x = 5 % 2\ny = x != 1")
+
+
+@pytest.mark.parametrize("source", ["x = 1\0", "def f():\n    \0return 1", '"""\0"""', "%magic\n\0"])
+def test_nul_is_a_syntax_error_in_every_version(source: str) -> None:
+    with pytest.raises(SyntaxError, match="null"):
+        python(source)
+    assert bound(source) == used(source) == set()

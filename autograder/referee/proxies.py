@@ -45,12 +45,7 @@ class Line(Peer):
             return self.objects[number]
         proxy = self.proxies.get(number)
         if proxy is None:
-            made = {
-                "function": FunctionProxy,
-                "class": ClassProxy,
-                "module": ModuleProxy,
-                "iterator": IteratorProxy,
-            }
+            made = {"function": FunctionProxy, "class": ClassProxy, "module": ModuleProxy, "iterator": IteratorProxy}
             proxy = made.get(str(description.get("kind")), ObjectProxy)(self, number, str(description.get("name")))
             self.watch(proxy, number)
         return proxy
