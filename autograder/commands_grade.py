@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from autograder import stamps
 from autograder.audit import audit, deviations_from
 from autograder.classroom import ClusterError, How, a_grader, grade_class
 from autograder.collect import CollectError, collect
@@ -112,14 +113,25 @@ def register(app: typer.Typer, course: Callable[[], Course] = here) -> None:
         """Grade the sample class of every chapter, and compare its marks with the expected ones.
 
         Its submissions, marks and feedback lie in _build/sample-class. Your own gradebook is not touched.
+        What was as expected is not graded again until something changes that its marks depend on.
         """
         deviations, how = [], How(workers, isolation=isolation)
         with _clear_errors():
             for chapter in course().chapters:
                 separate = Course(course().root, course().build / "sample-class")
                 folder = separate.grading / "class" / chapter.id
+                stamp, inputs = f"sample-{chapter.id}", stamps.digest(_sample_inputs(chapter)) + isolation
+                reports = separate.reports(chapter.id)
+                outputs = [reports / name for name in ("report.html", "marks.csv", "feedback/untouched-stub.html")]
+                if stamps.is_current(course(), stamp, inputs, outputs):
+                    _say(f"{chapter.id}: the sample class is graded.")
+                    _say_where(separate, chapter)
+                    continue
                 expected = write_sample_class(chapter, folder)
-                deviations += deviations_from(expected, *_grade(separate, chapter, folder, how))
+                found = deviations_from(expected, *_grade(separate, chapter, folder, how))
+                deviations += found
+                if not found:
+                    stamps.stamp(course(), stamp, inputs, outputs)
         for deviation in deviations:
             _complain(deviation)
         _say("sample marks: as expected." if not deviations else f"sample marks: {len(deviations)} deviations.")
@@ -151,8 +163,8 @@ def _grade(course: Course, chapter: Chapter, path: Path, how: How) -> tuple[Rele
         _complain("Grading without a sandbox: the code of every submission runs with your rights.")
     release = build_release(chapter)
     results = grade_class(course, release, submissions, how)
-    feedback = write_feedback(course, release, results)
-    report = write_report(course, release, results, refused)
+    write_feedback(course, release, results)
+    write_report(course, release, results, refused)
     write_marks(course, release, submissions, results)
 
     for student, result in results.items():
@@ -162,13 +174,35 @@ def _grade(course: Course, chapter: Chapter, path: Path, how: How) -> tuple[Rele
         _complain(f"{submission.path}: {submission.problem}")
     graded = sum(result.status == "graded" for result in results.values())
     _say(f"{graded} of {len(results)} submissions to {chapter.id} graded.")
-    _say(f"report:   {report / 'report.html'}")
-    _say(f"marks:    {report / 'marks.csv'}")
-    _say(f"feedback: {feedback[0].parent}/STUDENT.html")
+    _say_where(course, chapter)
     if any(result.status == INFRASTRUCTURE for result in results.values()):
         _complain("Some submissions were not graded because the grader itself failed. Run the same command again.")
         raise typer.Exit(1)
     return release, results
+
+
+def _say_where(course: Course, chapter: Chapter) -> None:
+    reports = course.reports(chapter.id)
+    _say(f"report:   {reports / 'report.html'}")
+    _say(f"marks:    {reports / 'marks.csv'}")
+    _say(f"feedback: {reports / 'feedback'}/STUDENT.html")
+
+
+def _sample_inputs(chapter: Chapter) -> list[Path]:
+    """What the sample class, its marks and its reports depend on."""
+    code, course = here().root, chapter.course
+    grader = code / "autograder"
+    return [
+        *sorted(grader.glob("*.py")),
+        *stamps.files(grader / "referee", "*.py"),
+        *stamps.files(grader / "sandbox", "*.py"),
+        *stamps.files(grader / "templates", "*.html"),
+        *stamps.files(code / "course", "*.py", "*.json"),
+        *(one.instructor_notebook for one in course.chapters if one.id <= chapter.id),
+        chapter.student_notebook,
+        chapter.misconceptions,
+        course.root / "requirements.txt",
+    ]
 
 
 def _best_isolation() -> str:

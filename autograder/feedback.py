@@ -47,7 +47,7 @@ def write_feedback(course: Course, release: Release, results: Mapping[str, Resul
 
     Not in nbgrader's own autograder/feedback/: it skips every folder that exists, or empties it.
     """
-    folder = course.grading / "reports" / release.chapter_id / "feedback"
+    folder = course.reports(release.chapter_id) / "feedback"
     folder.mkdir(parents=True, exist_ok=True)
     template, known = templates.get_template("feedback.html"), sentences(release)
     paths = []

@@ -49,7 +49,7 @@ def write_gradescope(
     Raises:
         ValueError: a student's id cannot be the name of a file.
     """
-    folder = course.grading / "reports" / chapter_id / "results"
+    folder = course.reports(chapter_id) / "results"
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for student, result in results.items():

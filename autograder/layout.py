@@ -77,6 +77,10 @@ class Course:
         """Submissions, graded notebooks, feedback, reports and the gradebook."""
         return self.grading_folder or self.root / "autograder"
 
+    def reports(self, chapter_id: str) -> Path:
+        """A chapter's report, marks and feedback."""
+        return self.grading / "reports" / chapter_id
+
     @property
     def gradebook(self) -> str:
         return f"sqlite:///{self.grading / 'gradebook.db'}"

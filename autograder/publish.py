@@ -1,15 +1,13 @@
 """Derive everything from `solutions/`: reference package, student notebooks, pages, site."""
 
 import fcntl
-import hashlib
-import json
 import logging
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from nbgrader.apps import NbGraderAPI
 from nbgrader.preprocessors import ClearHiddenTests, ClearSolutions
 from traitlets.config import Config, PyFileConfigLoader
 
+from autograder import stamps
 from autograder.export import export
 from autograder.layout import Chapter, Course, here
 from autograder.portable import Portable, SourceError
@@ -50,30 +49,30 @@ def publish(course: Course, report: Report, site: bool = True) -> bool:
     """
     with _alone(course, report):
         # Inputs are looked at before they are read: what is edited during the build is built the next time.
-        inputs = {chapter.id: _digest(_chapter_inputs(chapter)) for chapter in course.chapters}
+        inputs = {chapter.id: stamps.digest(_chapter_inputs(chapter)) for chapter in course.chapters}
         sources = [read(chapter) for chapter in course.chapters]
         portable = Portable(course)
         for source in sources:
             _write(source.chapter.instructor_notebook, instructor_notebook(source, portable))
         changed = _export(course)
-        package = _digest(_files(course.package, "*.py"))
+        package = stamps.digest(stamps.files(course.package, "*.py"))
         for source in sources:
             chapter = source.chapter
             wanted, outputs = inputs[chapter.id] + package, [chapter.student_notebook, chapter.page]
-            if _is_current(course, chapter.id, wanted, outputs):
+            if stamps.is_current(course, chapter.id, wanted, outputs):
                 continue
             changed = True
             report(f"{chapter.id}: releasing the student notebook")
             release(course, chapter)
             report(f"{chapter.id}: running the solutions for the page")
             _write(chapter.page, _executed_page(course, source))
-            _stamp(course, chapter.id, wanted, outputs)
-        wanted = _digest(_site_inputs(course)) if site else ""
-        if site and not _is_current(course, "site", wanted, _site_outputs(course)):
+            stamps.stamp(course, chapter.id, wanted, outputs)
+        wanted = stamps.digest(_site_inputs(course)) if site else ""
+        if site and not stamps.is_current(course, "site", wanted, _site_outputs(course)):
             changed = True
             report("building the site")
             _build_site(course)
-            _stamp(course, "site", wanted, _site_outputs(course))
+            stamps.stamp(course, "site", wanted, _site_outputs(course))
         return changed
 
 
@@ -186,17 +185,13 @@ def _write(path: Path, notebook: NotebookNode) -> None:
     temporary.replace(path)
 
 
-def _files(folder: Path, *patterns: str) -> list[Path]:
-    return [path for pattern in patterns for path in sorted(folder.rglob(pattern)) if "__pycache__" not in path.parts]
-
-
 def _chapter_inputs(chapter: Chapter) -> list[Path]:
     """What a chapter's notebook and page depend on, beside the reference package."""
     root, code = chapter.course.root, here().root
-    publishing = ["source", "portable", "quiz", "publish", "nbgrader_config"]
+    publishing = ["source", "portable", "quiz", "publish", "stamps", "nbgrader_config"]
     return [
-        *_files(chapter.folder, "*.md", "*.yml"),
-        *_files(code / "course", "*.py", "*.json"),
+        *stamps.files(chapter.folder, "*.md", "*.yml"),
+        *stamps.files(code / "course", "*.py", "*.json"),
         *(code / "autograder" / f"{name}.py" for name in publishing),
         *(
             path
@@ -208,42 +203,12 @@ def _chapter_inputs(chapter: Chapter) -> list[Path]:
 
 def _site_inputs(course: Course) -> list[Path]:
     pages = [path for chapter in course.chapters for path in (chapter.page, chapter.student_notebook)]
-    book = [path for path in _files(course.root / "book", "*") if path.is_file()]
+    book = [path for path in stamps.files(course.root / "book", "*") if path.is_file()]
     return [*pages, *book, *(course.root / name for name in ("_config.yml", "_toc.yml", "requirements.txt"))]
 
 
 def _site_outputs(course: Course) -> list[Path]:
     return [course.site / "index.html", *(course.site / "chapters" / c.id / f"{c.name}.html" for c in course.chapters)]
-
-
-def _digest(paths: Iterable[Path]) -> str:
-    """One digest over names and contents; a missing file counts as missing."""
-    total = hashlib.sha256()
-    for path in paths:
-        total.update(str(path).encode() + b"\0")
-        total.update(hashlib.sha256(path.read_bytes()).digest() if path.is_file() else b"missing")
-    return total.hexdigest()
-
-
-def _stamp_path(course: Course, name: str) -> Path:
-    return course.build / "stamps" / f"{name}.json"
-
-
-def _is_current(course: Course, name: str, inputs: str, outputs: list[Path]) -> bool:
-    stamp = _stamp_path(course, name)
-    if not stamp.is_file() or not all(path.is_file() for path in outputs):
-        return False
-    return stamp.read_text() == _stamp_text(inputs, outputs)
-
-
-def _stamp(course: Course, name: str, inputs: str, outputs: list[Path]) -> None:
-    stamp = _stamp_path(course, name)
-    stamp.parent.mkdir(parents=True, exist_ok=True)
-    stamp.write_text(_stamp_text(inputs, outputs))
-
-
-def _stamp_text(inputs: str, outputs: list[Path]) -> str:
-    return json.dumps({"inputs": inputs, "outputs": _digest(outputs)})
 
 
 __all__ = ["PublishError", "SourceError", "nbgrader_config", "publish", "release"]

@@ -43,7 +43,7 @@ def write_report(
     Returns:
         The folder autograder/reports/CHAPTER.
     """
-    folder = course.grading / "reports" / release.chapter_id
+    folder = course.reports(release.chapter_id)
     folder.mkdir(parents=True, exist_ok=True)
     _write_csv(folder / "marks.csv", release, results)
     _write_json(folder / "results.json", release, results)

@@ -128,7 +128,7 @@ def write_similarity_report(course: Course, chapter_id: str, similarity: Similar
         listed=similarity.pairs[:SHOWN_PAIRS],
         in_full=similarity.pairs[:SHOWN_IN_FULL],
     )
-    path = course.grading / "reports" / chapter_id / "similar.html"
+    path = course.reports(chapter_id) / "similar.html"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8")
     return path

@@ -84,6 +84,32 @@ def test_a_sample_class_is_graded(run: Run, chapter: Chapter, tmp_path: Path) ->
     assert run("audit", "--chapter", chapter.id).output.splitlines()[-1] == "01-tiny: as expected"
 
 
+def test_the_sample_class_is_graded_once(run: Run, chapter: Chapter, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = run("sample")
+    assert first.exit_code == 0 and "4 of 5 submissions" in first.output and "as expected" in first.output
+    graded, grade = [], commands_grade._grade
+    monkeypatch.setattr(commands_grade, "_grade", lambda *arguments: graded.append(1) or grade(*arguments))
+    again = run("sample")
+    assert again.exit_code == 0 and not graded, again.output
+    assert again.output.splitlines()[-4:] == first.output.splitlines()[-4:]  # where everything is, and the verdict
+    report = chapter.course.build / "sample-class" / "reports" / chapter.id / "report.html"
+    assert f"report:   {report}" in again.output
+    report.unlink()
+    assert run("sample").exit_code == 0 and len(graded) == 1 and report.is_file()
+    before = chapter.misconceptions.read_text()
+    try:
+        chapter.misconceptions.write_text(before.replace("not only the first", "not the first alone"))
+        assert run("sample").exit_code == 0 and len(graded) == 2
+        # What is not as expected is looked at every time.
+        monkeypatch.setattr(commands_grade, "deviations_from", lambda *_: ["reference-solution: no points."])
+        chapter.misconceptions.write_text(before.replace("not only the first", "not one alone"))
+        for count in (3, 4):
+            done = run("sample")
+            assert done.exit_code == 1 and "1 deviations" in done.output and len(graded) == count
+    finally:
+        chapter.misconceptions.write_text(before)
+
+
 def test_a_deviation_ends_the_audit_with_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands_grade, "audit", lambda *_: ["wrong-square: test_double gives 2 points, expected 0."])
     done = run("audit", "--isolation", "none", "--workers", 1)
