@@ -1,5 +1,6 @@
 """The commands that grade: `grade`, `check`, `audit`, `sample`, `sample-class`."""
 
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -93,14 +94,24 @@ def register(app: typer.Typer, course: Callable[[], Course] = here) -> None:
     @app.command("audit")
     def audit_command(
         chapter: Annotated[str | None, typer.Option("--chapter", help="One chapter; by default all of them.")] = None,
+        rounds: Annotated[
+            int, typer.Option(min=1, help="How often; from the second time on with random numbers of its own.")
+        ] = 1,
         workers: Workers = None,
         isolation: Isolation = BUBBLEWRAP,
     ) -> None:
-        """Check the tests: the reference has full marks, the stub none, every misconception loses its points."""
+        """Check the tests: the reference has full marks, the stub none, every misconception loses its points.
+
+        A hidden test that sees a mistake with some random numbers only is found in several rounds.
+        The deviation names the seed; `grade --seed` repeats it.
+        """
         deviations = []
         with _clear_errors():
             for one in [course().chapter(chapter)] if chapter else course().chapters:
                 found = audit(course(), one, How(workers, isolation=isolation))
+                for seed in (secrets.token_hex(8) for _ in range(rounds - 1)):
+                    more = audit(course(), one, How(workers, isolation=isolation, seed=seed))
+                    found = found + [f"{deviation} (seed {seed})" for deviation in more]
                 _say(f"{one.id}: {'as expected' if not found else f'{len(found)} deviations'}")
                 deviations += found
         for deviation in deviations:

@@ -49,7 +49,7 @@ def run(chapter: Chapter) -> Run:
         ("", "grade check audit sample sample-class"),
         ("grade", "SUBMISSIONS --chapter --workers --scheduler --isolation --seed"),
         ("check", "NOTEBOOK students visible"),
-        ("audit", "--chapter misconception"),
+        ("audit", "--chapter --rounds misconception"),
         ("sample", "expected"),
         ("sample-class", "FOLDER --chapter"),
     ],
@@ -115,6 +115,17 @@ def test_a_deviation_ends_the_audit_with_one(run: Run, monkeypatch: pytest.Monke
     done = run("audit", "--isolation", "none", "--workers", 1)
     assert done.exit_code == 1 and "01-tiny: 1 deviations" in done.output
     assert "wrong-square: test_double gives 2 points, expected 0." in done.output
+
+
+def test_further_rounds_of_the_audit_have_numbers_of_their_own(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds = []
+    monkeypatch.setattr(commands_grade, "audit", lambda _, __, how: seeds.append(how.seed) or [f"round {len(seeds)}"])
+    done = run("audit", "--rounds", 3)
+    assert done.exit_code == 1 and "01-tiny: 3 deviations" in done.output
+    assert seeds[0] is None and len(set(seeds)) == 3
+    lines = done.output.splitlines()
+    assert "round 1" in lines and f"round 2 (seed {seeds[1]})" in lines and f"round 3 (seed {seeds[2]})" in lines
+    assert run("audit", "--rounds", 0).exit_code == 2
 
 
 def test_without_a_sandbox_it_says_so(run: Run, chapter: Chapter, tmp_path: Path) -> None:
