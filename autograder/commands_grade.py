@@ -111,7 +111,7 @@ def register(app: typer.Typer, course: Callable[[], Course] = here) -> None:
                 found = audit(course(), one, How(workers, isolation=isolation))
                 for seed in (secrets.token_hex(8) for _ in range(rounds - 1)):
                     more = audit(course(), one, How(workers, isolation=isolation, seed=seed))
-                    found = found + [f"{deviation} (seed {seed})" for deviation in more]
+                    found += [f"{deviation} (seed {seed})" for deviation in more]
                 _say(f"{one.id}: {'as expected' if not found else f'{len(found)} deviations'}")
                 deviations += found
         for deviation in deviations:
